@@ -1,0 +1,51 @@
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { checkEdge, type Edge } from '../../server/auth/edge.ts'
+import { type Action, mayDo, type Principal } from '../../server/auth/principal.ts'
+import type { AccessTokens } from '../../server/auth/tokens.ts'
+import type { Tickets } from '../../server/auth/tickets.ts'
+import { RequestError } from '../../server/errors.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** What a caller of the route must be granted (`server/auth/principal.ts`). Every route states it, or that it is public. */
+    action?: Action
+    /** The route answers anybody, without a look at Host, Origin or token: `/health/*` alone. */
+    isPublic?: true
+  }
+  interface FastifyRequest {
+    /** Who is calling; set before any route of ours runs, except the public ones. */
+    principal: Principal
+  }
+  interface FastifyInstance {
+    tokens: AccessTokens
+    tickets: Tickets
+  }
+}
+
+/**
+ * Guards the edge: `checkEdge` runs for every request, also for unknown paths, wrong methods and WebSocket upgrades, which
+ * come through the same hook. A route that states no `action` does not register, so none can be open by oversight.
+ * Registered before anything that adds a route.
+ */
+export const auth = fp(
+  async (fastify: FastifyInstance, edge: Edge) => {
+    fastify.decorate('tokens', edge.tokens)
+    fastify.decorate('tickets', edge.tickets)
+    fastify.decorateRequest('principal', null as unknown as Principal)
+
+    fastify.addHook('onRoute', ({ url, method, config }) => {
+      if (config?.action === undefined && config?.isPublic !== true) {
+        throw new Error(`The route ${String(method)} ${url} states neither an action nor that it is public.`)
+      }
+    })
+
+    fastify.addHook('onRequest', async (request) => {
+      const { action, isPublic } = request.routeOptions.config
+      if (isPublic) return
+      request.principal = checkEdge(request.raw, edge)
+      if (action !== undefined && !mayDo(request.principal, action)) throw new RequestError('FORBIDDEN')
+    })
+  },
+  { name: 'auth', fastify: '5.x' }
+)

@@ -1,0 +1,63 @@
+import { randomBytes } from 'node:crypto'
+import type { Server } from 'node:http'
+import type { Socket } from 'node:net'
+import type { FastifyHttpOptions, FastifyReply, FastifyRequest } from 'fastify'
+import type { Logger } from 'pino'
+import type { Config } from '../../server/config/schema.ts'
+import { errorBody, toWireError } from './errors.ts'
+import { isUpgrade } from './upgrade.ts'
+
+/**
+ * What the Fastify instance itself must be made with: the limits of reliability.md §7 and the answers that come before any
+ * hook. Fastify's own defaults have no time limits and echo what they did not understand.
+ */
+export function serverOptions({ http }: Config, logger: Logger): FastifyHttpOptions<Server> {
+  return {
+    loggerInstance: logger,
+    // Two lines for each request are for looking into something, not for every day.
+    disableRequestLogging: !logger.isLevelEnabled('debug'),
+    bodyLimit: http.bodyLimitBytes,
+    requestTimeout: http.requestTimeoutMs,
+    keepAliveTimeout: http.keepAliveTimeoutMs,
+    maxRequestsPerSocket: http.maxRequestsPerSocket,
+    // Kept connections without a request are closed by the keep-alive time, the others by the request's.
+    connectionTimeout: 0,
+    trustProxy: http.trustProxy.length > 0 ? [...http.trustProxy] : false,
+    http: {
+      headersTimeout: http.headersTimeoutMs,
+      connectionsCheckingInterval: http.connectionsCheckingIntervalMs
+    },
+    // A client's own request id would let it forge log lines of others.
+    requestIdHeader: false,
+    genReqId: () => `req-${randomBytes(9).toString('base64url')}`,
+    // Requests during the shutdown are answered by our own hook, in the one shape of errors.
+    return503OnClosing: false,
+    // A `callId` has up to 256 characters, each of up to 12 when percent-encoded.
+    routerOptions: { maxParamLength: 4_096 },
+    frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) => {
+      const wire = toWireError(error)
+      // No hook runs for these, so nobody else would close the socket of an upgrade.
+      if (isUpgrade(request.raw)) reply.raw.once('finish', () => request.raw.socket.destroySoon())
+      void reply
+        .code(wire.status)
+        .type('application/json')
+        .send(JSON.stringify(errorBody(wire, request.id)))
+    },
+    clientErrorHandler: answerUnreadable
+  }
+}
+
+/** Answers bytes that are no HTTP request, and a request that did not arrive in time; there is no request to speak of yet. */
+function answerUnreadable(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
+  const [status, reason] =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? [431, 'Request Header Fields Too Large']
+      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? [408, 'Request Timeout']
+        : [400, 'Bad Request']
+  const body = JSON.stringify({ error: { code: 'BAD_REQUEST', message: `${reason}.` }, requestId: null })
+  socket.end(
+    `HTTP/1.1 ${status} ${reason}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`
+  )
+}

@@ -1,0 +1,41 @@
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { type ToolEngine, type ToolScope, toolScopeOf } from '../../server/authoring/tool-scope.ts'
+import type { Config } from '../../server/config/schema.ts'
+import { createPipeline, type Pipeline } from '../../server/pipeline/pipeline.ts'
+import { ScopeTree } from '../../server/scopes/scope-tree.ts'
+import { Registry } from '../../server/tools/registry.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    scopes: ScopeTree
+    registry: Registry
+    pipeline: Pipeline
+    /** The scope that plugins of this instance register in: the global one, or that of `{ scope }` (architecture.md §4). */
+    tools: ToolScope
+  }
+}
+
+/** The engine: one scope tree, its registry and the pipeline. `fastify.tools` is the global scope of that tree. */
+export const tools = fp(
+  async (fastify: FastifyInstance, { presentation }: { presentation: Config['presentation'] }) => {
+    const tree = new ScopeTree()
+    const registry = new Registry({ tree, defaultMode: () => presentation.mode })
+    const pipeline = createPipeline({
+      tree,
+      registry,
+      warn: (message, details) => fastify.log.warn(details, message)
+    })
+    const services = fastify as unknown as Record<string, unknown>
+    const engine: ToolEngine = { tree, registry, pipeline, service: (name) => services[name] }
+    fastify.decorate('scopes', tree)
+    fastify.decorate('registry', registry)
+    fastify.decorate('pipeline', pipeline)
+    fastify.decorate('tools', toolScopeOf(engine, tree.global))
+    fastify.addHook('onRegister', (instance, options) => {
+      const { scope } = options as { scope?: unknown }
+      if (typeof scope === 'string') instance.tools = instance.tools.child(scope)
+    })
+  },
+  { name: 'tools', fastify: '5.x' }
+)

@@ -1,0 +1,30 @@
+import { Ajv, type Options } from 'ajv'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+
+/**
+ * Own members only, or `{"required":["constructor"]}` would accept `{}`; nothing is filled in or dropped; one error is enough,
+ * all of them could be as many as the body has items (reliability.md §1.6).
+ */
+const options: Options = {
+  ownProperties: true,
+  allErrors: false,
+  useDefaults: false,
+  removeAdditional: false,
+  strictTypes: false
+}
+
+/** A validator of JSON that is taken as it is: bodies and frames. */
+export const exactValidator = (): Ajv => new Ajv(options)
+
+/** Validates what routes declare. A body is taken as it is; what comes in a URL or a header is text, and read as its type. */
+export const validation = fp(
+  async (fastify: FastifyInstance) => {
+    const exact = exactValidator()
+    const coercing = new Ajv({ ...options, coerceTypes: true })
+    fastify.setValidatorCompiler(({ schema, httpPart }) =>
+      (httpPart === 'body' ? exact : coercing).compile(schema as Record<string, unknown>)
+    )
+  },
+  { name: 'validation', fastify: '5.x' }
+)

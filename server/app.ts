@@ -1,0 +1,135 @@
+import { mkdir } from 'node:fs/promises'
+import Fastify, { type FastifyInstance } from 'fastify'
+import type { DestinationStream } from 'pino'
+import { auth } from '../plugins/engine/auth.ts'
+import { backends } from '../plugins/engine/backends.ts'
+import { body } from '../plugins/engine/body.ts'
+import { calls } from '../plugins/engine/calls.ts'
+import { connections } from '../plugins/engine/connections.ts'
+import { errors } from '../plugins/engine/errors.ts'
+import { eventLog } from '../plugins/engine/event-log.ts'
+import { events } from '../plugins/engine/events.ts'
+import { frames } from '../plugins/engine/frames.ts'
+import { healthState } from '../plugins/engine/health-state.ts'
+import { createLogger } from '../plugins/engine/logging.ts'
+import { operatorPlugins } from '../plugins/engine/operator-plugins.ts'
+import { serverOptions } from '../plugins/engine/server-options.ts'
+import { shutdown } from '../plugins/engine/shutdown.ts'
+import { tools } from '../plugins/engine/tools.ts'
+import { validation } from '../plugins/engine/validation.ts'
+import { websocket } from '../plugins/engine/websocket.ts'
+import { repeatToolReminder } from '../plugins/policies/repeat-tool-reminder.ts'
+import { spill } from '../plugins/policies/spill.ts'
+import { timeout } from '../plugins/policies/timeout.ts'
+import bash from '../plugins/tools/bash.ts'
+import read from '../plugins/tools/read.ts'
+import { eventRoutes } from '../routes/events.ts'
+import { healthRoutes } from '../routes/health.ts'
+import { invokeRoutes } from '../routes/invoke.ts'
+import { sessionRoutes } from '../routes/sessions.ts'
+import { ticketRoutes } from '../routes/tickets.ts'
+import { tokenRoutes } from '../routes/tokens.ts'
+import { toolRoutes } from '../routes/tools.ts'
+import { ensureAdminToken, readPresetToken } from './auth/admin-token.ts'
+import { allowAddresses } from './auth/addresses.ts'
+import { Tickets } from './auth/tickets.ts'
+import { AccessTokens } from './auth/tokens.ts'
+import type { Config } from './config/schema.ts'
+import { openSqliteLog } from './event-log/sqlite/log.ts'
+
+/** What a test, or the script that writes the API description, adds. */
+export interface AppOptions {
+  logStream?: DestinationStream
+  /** Runs before anything that adds a route. */
+  first?: (app: FastifyInstance) => Promise<void>
+  /** The log is beyond repair: the process should exit with 74. */
+  onFatal?: (error: Error) => void
+}
+
+/** The composition root: every plugin and route, in order. Rejects with what did not come up, and leaves nothing open then. */
+export async function buildApp(config: Config, options: AppOptions = {}): Promise<FastifyInstance> {
+  const preset = await readPresetToken(config)
+  await mkdir(config.home, { recursive: true, mode: 0o700 })
+  const logger = createLogger(config.log, {
+    secrets: preset === undefined ? [] : [preset],
+    ...(options.logStream === undefined ? {} : { stream: options.logStream })
+  })
+  const log = await openSqliteLog({
+    directory: config.home,
+    synchronous: config.store.synchronous,
+    ballastBytes: config.store.ballastBytes,
+    onWarning: (message, details) => logger.warn(details, message),
+    onFatal: (error) => {
+      logger.fatal({ err: error }, 'the event log is beyond repair')
+      options.onFatal?.(error)
+    }
+  })
+  const app = Fastify(serverOptions(config, logger))
+  try {
+    const tokens = await AccessTokens.open(log, preset === undefined ? {} : { preset })
+    await ensureAdminToken(tokens, config)
+    await compose(app, config, { log, tokens, ...options })
+    await app.ready()
+    return app
+  } catch (error) {
+    await app.close()
+    await log.close()
+    throw error
+  }
+}
+
+type Parts = AppOptions & { log: Awaited<ReturnType<typeof openSqliteLog>>; tokens: AccessTokens }
+
+async function compose(app: FastifyInstance, config: Config, { log, tokens, first }: Parts): Promise<void> {
+  // The edge: what every request meets, in this order.
+  await first?.(app)
+  await app.register(errors)
+  await app.register(healthState)
+  await app.register(eventLog, { log })
+  await app.register(auth, {
+    tokens,
+    tickets: new Tickets({ ttlMs: config.auth.ticketTtlMs, maxPerToken: config.auth.maxTicketsPerToken }),
+    addresses: allowAddresses({
+      host: config.host,
+      listedHosts: config.allowedHosts,
+      listedOrigins: config.allowedOrigins
+    })
+  })
+  await app.register(shutdown, config)
+  await app.register(validation)
+  await app.register(body)
+  await app.register(connections, config)
+  await app.register(frames)
+  await app.register(websocket, config)
+
+  // The engine, and what hangs on it. Policies come first, so that tools of the same scope are inside them.
+  await app.register(tools, config)
+  await app.register(backends, { config })
+  await app.register(events)
+  await app.register(calls)
+  await app.register(timeout)
+  await app.register(repeatToolReminder, config.repeatReminder)
+  await app.register(spill, {
+    ...config.spill,
+    store: app.spill,
+    warn: (message, details) => app.log.warn(details, message)
+  })
+  await app.register(bash)
+  await app.register(read)
+  await app.register(operatorPlugins, config)
+
+  // The wire.
+  const reach = {
+    isWithin: (scope: string, ancestor: string): boolean => {
+      const above = app.scopes.get(ancestor)
+      return above !== undefined && app.scopes.get(scope)?.isWithin(above) === true
+    }
+  }
+  await app.register(healthRoutes)
+  await app.register(ticketRoutes, { scopes: reach })
+  await app.register(tokenRoutes, { scopes: reach })
+  await app.register(toolRoutes)
+  await app.register(invokeRoutes)
+  await app.register(sessionRoutes)
+  await app.register(eventRoutes)
+}

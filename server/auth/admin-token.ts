@@ -1,0 +1,74 @@
+import { mkdir, open, readFile, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Config } from '../config/schema.ts'
+import type { AccessTokens } from './tokens.ts'
+
+/** Where the admin's token is to be had, as the start-up lines say it: a shell word that expands to it, and a phrase. */
+export interface AdminTokenPlace {
+  readonly shellWord: string
+  readonly text: string
+}
+
+/** The preset token is missing or unusable; the process exits with 78 (EX_CONFIG). */
+export class PresetTokenError extends Error {
+  override readonly name = 'PresetTokenError'
+  readonly exitCode = 78
+}
+
+/** The text of the preset token, from `auth.tokenFile` or `auth.token`; throws a `PresetTokenError` for what cannot be one. */
+export async function readPresetToken({ auth }: Config): Promise<string | undefined> {
+  let token = auth.token?.reveal()
+  if (auth.tokenFile !== undefined) {
+    try {
+      token = (await readFile(auth.tokenFile, 'utf8')).trim()
+    } catch (error) {
+      throw new PresetTokenError(`The token file cannot be read: ${(error as Error).message}`)
+    }
+  }
+  // It travels in a header, as one word.
+  if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
+    throw new PresetTokenError('The preset token is not one word of printable ASCII.')
+  }
+  return token
+}
+
+/** Where the admin's token is to be had under this configuration. */
+export function adminTokenPlace({ auth, home }: Config): AdminTokenPlace {
+  if (auth.tokenFile === undefined && auth.token !== undefined)
+    return { shellWord: '$TOOLWRIGHT_TOKEN', text: 'as configured' }
+  const path = auth.tokenFile ?? join(home, 'admin-token')
+  return { shellWord: `$(cat ${quote(path)})`, text: `in ${path}` }
+}
+
+/**
+ * Makes the admin token at the first start, unless one is preset, and writes it to `admin-token` in the home directory, mode 0600
+ * (api.md §9). The file is there before the token is stored: in the other order a crash in between would leave a server that
+ * nobody can talk to.
+ */
+export async function ensureAdminToken(tokens: AccessTokens, { home }: Config): Promise<void> {
+  if (tokens.hasPreset || !tokens.isFirstStart) return
+  const path = join(home, 'admin-token')
+  await tokens.create({ label: 'first admin', role: 'admin', scope: 'global' }, (token) =>
+    writePrivately(home, path, token)
+  )
+}
+
+async function writePrivately(directory: string, path: string, token: string): Promise<void> {
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  const temporary = `${path}.${process.pid}`
+  const file = await open(temporary, 'w', 0o600)
+  try {
+    // The mode of `open` does not bind a file that is there already.
+    await file.chmod(0o600)
+    await file.writeFile(`${token}\n`)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await rename(temporary, path)
+}
+
+/** A path as one word of a shell's command line, also inside double quotes of `$(…)`. */
+function quote(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`
+}

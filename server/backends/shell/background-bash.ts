@@ -1,0 +1,72 @@
+import type { ProcessHandle } from '../subprocess/subprocess.ts'
+import { joinStreams } from './join-streams.ts'
+import type { BackgroundCommand, OutputDelta } from './shell.ts'
+
+/** A command that nobody waits for. Its process belongs to the subprocess service (backends.md §3.1). */
+export class BackgroundBash implements BackgroundCommand {
+  status: BackgroundCommand['status'] = 'running'
+  exitCode: number | null = null
+  signal: string | null = null
+  readonly done: Promise<void>
+  readonly #handle: ProcessHandle | undefined
+  readonly #offsets = { stdout: 0, stderr: 0 }
+  /** Why nothing was started, until it was read. */
+  #failure = ''
+  #isKilled = false
+  /** Reads queue up, so that none delivers what another one does. */
+  #reading: Promise<unknown> = Promise.resolve()
+
+  constructor(spawn: () => ProcessHandle) {
+    try {
+      this.#handle = spawn()
+    } catch (error) {
+      this.done = Promise.resolve(this.#fail(error))
+      return
+    }
+    this.done = this.#settle(this.#handle)
+  }
+
+  async #settle(handle: ProcessHandle): Promise<void> {
+    try {
+      const { exitCode, signal } = await handle.done
+      this.exitCode = exitCode
+      this.signal = signal
+      // Any death by signal counts as killed, whoever sent it; so does ending after kill().
+      this.status = signal !== null || this.#isKilled ? 'killed' : 'completed'
+    } catch (error) {
+      this.#fail(error)
+    }
+  }
+
+  #fail(error: unknown): void {
+    this.#failure = error instanceof Error ? error.message : String(error)
+    this.status = 'killed'
+  }
+
+  kill(): boolean {
+    if (this.status !== 'running' || this.#isKilled) return false
+    this.#isKilled = true
+    this.#handle?.terminate()
+    return true
+  }
+
+  readOutput(): Promise<OutputDelta> {
+    const delta = this.#reading.then(() => this.#readDelta())
+    this.#reading = delta.catch(() => {})
+    return delta
+  }
+
+  async #readDelta(): Promise<OutputDelta> {
+    const stdout = await this.#handle?.collected.stdout?.readFrom(this.#offsets.stdout)
+    const stderr = await this.#handle?.collected.stderr?.readFrom(this.#offsets.stderr)
+    this.#offsets.stdout = stdout?.nextOffset ?? 0
+    this.#offsets.stderr = stderr?.nextOffset ?? 0
+    const errors = (stderr?.text ?? '') + this.#failure
+    this.#failure = ''
+    return {
+      text: joinStreams(stdout?.text ?? '', errors),
+      lossy: stdout?.lossy === true || stderr?.lossy === true,
+      spillPaths: [stdout?.spillPath, stderr?.spillPath].filter((path) => path !== undefined)
+    }
+  }
+}

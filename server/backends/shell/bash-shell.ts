@@ -1,0 +1,137 @@
+import { type Collect, type ProcessHandle, SpawnError, type Subprocesses } from '../subprocess/subprocess.ts'
+import { BackgroundBash } from './background-bash.ts'
+import type {
+  BackgroundCommand,
+  RunOptions,
+  Shell,
+  ShellOutput,
+  ShellRequest,
+  ShellRunResult,
+  ShellSpec
+} from './shell.ts'
+
+/** Every limit of the bash executor (backends.md §3.1): milliseconds and bytes, all positive and finite. */
+export interface BashLimits {
+  /** Deadline of a command that asks for none. */
+  timeoutMs: number
+  /** Longest deadline that a command may ask for. */
+  maxTimeoutMs: number
+  /** Kept in memory of each stream. */
+  maxOutputBytes: number
+  /** Kept in a file of each stream that does not fit. */
+  maxSpillBytes: number
+  /** From SIGTERM to SIGKILL. */
+  graceMs: number
+  /**
+   * How long a command that ended is waited for when something it left in the background still holds its output (F1). The
+   * subprocess rule is `graceMs`, made for ending trees; whoever asked for `server & echo started` wants its answer now.
+   */
+  drainMs: number
+  /** Output a second that is passed on while a command runs. */
+  liveBytesPerSecond: number
+}
+
+export const defaultBashLimits: BashLimits = {
+  timeoutMs: 120_000,
+  maxTimeoutMs: 600_000,
+  maxOutputBytes: 64_000,
+  maxSpillBytes: 64 * 1024 * 1024,
+  graceMs: 3_000,
+  drainMs: 250,
+  liveBytesPerSecond: 64 * 1024
+}
+
+/** No pager, no colours: nobody sits in front of it. */
+const quietTerminal = { NO_COLOR: '1', TERM: 'dumb', PAGER: 'cat', GIT_PAGER: 'cat' }
+/** The kernel's limit for one argument (MAX_ARG_STRLEN, with its final NUL). */
+const MAX_COMMAND_BYTES = 128 * 1024 - 1
+/** What a tree may take beyond its grace until it is really gone. */
+const END_SLACK_MS = 2_000
+
+/** Runs each command as `bash -c <command>`: non-login, non-interactive, standard input empty, a session of its own. */
+export class BashShell implements Shell {
+  readonly #subprocesses: Subprocesses
+  readonly #limits: BashLimits
+  readonly #cwd: string
+
+  constructor(subprocesses: Subprocesses, options: { limits?: Partial<BashLimits>; cwd?: string } = {}) {
+    this.#subprocesses = subprocesses
+    this.#cwd = options.cwd ?? process.cwd()
+    this.#limits = { ...defaultBashLimits, ...options.limits }
+    for (const [name, value] of Object.entries(this.#limits)) assertPositive(name, value)
+  }
+
+  resolve(request: ShellRequest): ShellSpec {
+    const {
+      timeoutMs = this.#limits.timeoutMs,
+      stdoutMaxBytes = this.#limits.maxOutputBytes,
+      workdir = this.#cwd
+    } = request
+    assertPositive('timeoutMs', timeoutMs)
+    assertPositive('stdoutMaxBytes', stdoutMaxBytes)
+    return { ...request, workdir, stdoutMaxBytes, timeoutMs: Math.min(timeoutMs, this.#limits.maxTimeoutMs) }
+  }
+
+  async run(spec: ShellSpec, { signal, onOutput }: RunOptions): Promise<ShellRunResult> {
+    signal.throwIfAborted()
+    const handle = this.#spawn(spec, onOutput)
+    // One cause only: whichever comes first ends the command and is the one that is told.
+    let cause: 'timeout' | 'abort' | undefined
+    const end = (because: 'timeout' | 'abort') => {
+      cause ??= because
+      handle.terminate()
+    }
+    const onAbort = () => end('abort')
+    signal.addEventListener('abort', onAbort, { once: true })
+    let timer: NodeJS.Timeout | undefined
+    try {
+      // The command has all of its time: what it waited for its start does not count.
+      await handle.started
+      timer = setTimeout(() => end('timeout'), spec.timeoutMs)
+      const { exitCode, signal: killedBy } = await handle.done
+      clearTimeout(timer)
+      const [stdout, stderr] = await Promise.all([wholeOutput(handle, 'stdout'), wholeOutput(handle, 'stderr')])
+      // A command that was ended is told when nothing of it runs any more.
+      if (cause !== undefined) await handle.waitForExit(AbortSignal.timeout(this.#limits.graceMs + END_SLACK_MS))
+      const [timedOut, aborted] = [cause === 'timeout', cause === 'abort']
+      return { exitCode, signal: killedBy, timedOut, aborted, timeoutMs: spec.timeoutMs, stdout, stderr }
+    } finally {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', onAbort)
+    }
+  }
+
+  start(spec: ShellSpec): BackgroundCommand {
+    return new BackgroundBash(() => this.#spawn(spec))
+  }
+
+  #spawn(spec: ShellSpec, onOutput?: (text: string) => void): ProcessHandle {
+    const commandBytes = Buffer.byteLength(spec.command)
+    if (commandBytes > MAX_COMMAND_BYTES) {
+      throw new SpawnError(`the command has ${commandBytes} bytes, and the system takes at most ${MAX_COMMAND_BYTES}`)
+    }
+    const { maxOutputBytes, maxSpillBytes, graceMs, drainMs, liveBytesPerSecond } = this.#limits
+    const directory = spec.spillDirectory === undefined ? {} : { directory: spec.spillDirectory }
+    const collect = (maxBytes: number): Collect => ({ maxBytes, spill: { maxBytes: maxSpillBytes, ...directory } })
+    return this.#subprocesses.spawn({
+      argv: ['bash', '-c', spec.command],
+      cwd: spec.workdir,
+      stdin: 'ignore',
+      stdout: collect(spec.stdoutMaxBytes),
+      stderr: collect(maxOutputBytes),
+      graceMs,
+      drainMs,
+      env: { ...quietTerminal, ...spec.env, ...spec.managedEnv },
+      ...(onOutput === undefined ? {} : { live: { bytesPerSecond: liveBytesPerSecond, onText: onOutput } })
+    })
+  }
+}
+
+async function wholeOutput(handle: ProcessHandle, stream: 'stdout' | 'stderr'): Promise<ShellOutput> {
+  const { text, lossy, spillPath } = await handle.collected[stream]!.readFrom(0)
+  return { text, truncated: lossy, ...(spillPath === undefined ? {} : { spillPath }) }
+}
+
+function assertPositive(name: string, value: number): void {
+  if (!(Number.isFinite(value) && value > 0)) throw new RangeError(`${name} must be a positive number, not ${value}`)
+}

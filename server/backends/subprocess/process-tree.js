@@ -1,0 +1,243 @@
+import { statSync } from 'node:fs'
+import { execa } from 'execa'
+import { LiveFeed } from './live-feed.js'
+import { OutputCollector } from './output-collector.js'
+import { OutputPipe } from './output-pipe.js'
+import { membersOf, processRow, sendSignal } from './process-table.js'
+
+/** @import { FromThread, ProcessRow, StreamName, TailMap, ThreadSpec, TreeIdentity } from './messages.ts' */
+
+/** After SIGKILL: how many looks at an unbroken void mean that nothing of the tree is left. One look can miss a process that forks. */
+const LOOKS_UNTIL_GONE = 2
+
+/**
+ * One process tree, in the thread that owns it: its start, its output, and the ladder that ends it (backends.md §2).
+ *
+ *     start ─► running ─► leader ended ─► settled (output complete, or drainMs over) ─► gone
+ *                 │ terminate: SIGTERM ── graceMs ──► SIGKILL until nothing is left ─────▲
+ */
+export class ProcessTree {
+  isGone = false
+  isEnding = false
+  /** @type {TreeIdentity | undefined} undefined until it runs */
+  identity
+  #leaderEnded = false
+  #settled = false
+  #isKilling = false
+  #emptyLooks = 0
+  /** @type {Map<number, string>} */
+  #known = new Map()
+  /** @type {NodeJS.Timeout | undefined} */
+  #killTimer
+  /** @type {Partial<Record<StreamName, OutputCollector>>} */
+  #collectors = {}
+  /** @type {Partial<Record<StreamName, OutputPipe>>} */
+  #pipes = {}
+  /** @type {Set<StreamName>} */
+  #open = new Set()
+  /** @type {import('node:child_process').ChildProcess | undefined} */
+  #process
+  /** @type {(() => void) | undefined} */
+  #settle
+
+  /**
+   * @param {ThreadSpec} spec
+   * @param {{ post: (message: FromThread, transfer?: ArrayBuffer[]) => void, table: () => ProcessRow[], watch: (tree: ProcessTree) => void }} thread
+   */
+  constructor(spec, thread) {
+    this.spec = spec
+    this.thread = thread
+    this.feed = new LiveFeed(spec.liveBytesPerSecond, (text) => thread.post({ type: 'live', id: spec.id, text }))
+  }
+
+  start() {
+    const { argv, cwd, env, stdin, id, marker } = this.spec
+    if (!isDirectory(cwd)) return this.#fail(`the working directory ${JSON.stringify(cwd)} is not there`)
+    const [file, ...args] = argv
+    const subprocess = execa(file, args, {
+      cwd,
+      env,
+      extendEnv: false,
+      ...(typeof stdin === 'object' ? { input: stdin.data } : { stdin }),
+      stdout: typeof this.spec.stdout === 'object' ? 'pipe' : this.spec.stdout,
+      stderr: typeof this.spec.stderr === 'object' ? 'pipe' : this.spec.stderr,
+      detached: true,
+      cleanup: false,
+      buffer: false,
+      reject: false
+    })
+    const { pid } = subprocess
+    if (pid === undefined) {
+      void subprocess.then((result) => this.#fail(result.originalMessage ?? 'it could not be started'))
+      return
+    }
+    this.#process = subprocess
+    this.identity = { pid, marker, start: processRow(pid)?.start ?? '' }
+    this.thread.post({ type: 'started', id, pid, start: this.identity.start })
+    this.#attach('stdout', subprocess.stdout)
+    this.#attach('stderr', subprocess.stderr)
+    // A broken pipe is told to the writer by the callback of its write.
+    subprocess.stdin?.on('error', () => {})
+    subprocess.once('exit', (exitCode, signal) => this.#onLeaderEnd(exitCode, signal))
+    void subprocess.catch(() => {})
+  }
+
+  /** @param {string} reason */
+  #fail(reason) {
+    this.isGone = true
+    this.thread.post({ type: 'failed', id: this.spec.id, message: reason })
+  }
+
+  /**
+   * @param {StreamName} name
+   * @param {import('node:stream').Readable | null | undefined} stream
+   */
+  #attach(name, stream) {
+    const mode = this.spec[name]
+    if (stream == null || mode === 'inherit') return
+    this.#open.add(name)
+    stream.once('close', () => {
+      this.#open.delete(name)
+      this.#settleIfComplete()
+    })
+    stream.on('error', () => stream.destroy())
+    if (mode === 'pipe') {
+      this.#pipes[name] = new OutputPipe(this.spec.id, name, stream, this.thread.post)
+      return
+    }
+    const collector = new OutputCollector(mode)
+    this.#collectors[name] = collector
+    stream.on('data', (chunk) => {
+      collector.write(chunk)
+      if (this.#settled) slowDown(stream)
+      else if (this.spec.liveBytesPerSecond > 0) this.feed.write(name, chunk)
+    })
+  }
+
+  /** @param {number | null} exitCode @param {NodeJS.Signals | null} signal */
+  #onLeaderEnd(exitCode, signal) {
+    this.#leaderEnded = true
+    this.#settle = () => {
+      this.#settled = true
+      clearTimeout(drain)
+      this.feed.end()
+      /** @type {TailMap} */
+      const tails = {}
+      for (const name of /** @type {const} */ (['stdout', 'stderr'])) {
+        const tail = this.#collectors[name]?.seal()
+        if (tail) tails[name] = tail
+      }
+      const transfer = Object.values(tails).map((tail) => /** @type {ArrayBuffer} */ (tail.bytes.buffer))
+      this.thread.post({ type: 'settled', id: this.spec.id, exitCode, signal, tails }, transfer)
+    }
+    // Timers run before reads: a busy thread must still take what already waits in the pipe.
+    const drain = setTimeout(() => setImmediate(() => setImmediate(() => this.#settleNow())), this.spec.drainMs)
+    this.#settleIfComplete()
+    this.thread.watch(this)
+  }
+
+  #settleIfComplete() {
+    if (this.#open.size === 0) this.#settleNow()
+  }
+
+  #settleNow() {
+    const settle = this.#settle
+    this.#settle = undefined
+    settle?.()
+  }
+
+  /** @param {StreamName} name @param {number} offset */
+  read(name, offset) {
+    return this.#collectors[name]?.tailFrom(offset)
+  }
+
+  /** @param {StreamName} name @param {number} bytes */
+  taken(name, bytes) {
+    this.#pipes[name]?.taken(bytes)
+  }
+
+  /** @param {Uint8Array | null} data */
+  writeStdin(data) {
+    const stdin = this.#process?.stdin
+    const id = this.spec.id
+    if (stdin == null || stdin.destroyed) {
+      this.thread.post({ type: 'stdin-taken', id, ...(data === null ? {} : { error: 'the process reads no more' }) })
+    } else if (data === null) {
+      stdin.end(() => this.thread.post({ type: 'stdin-taken', id }))
+    } else {
+      stdin.write(data, (error) =>
+        this.thread.post({ type: 'stdin-taken', id, ...(error ? { error: error.message } : {}) })
+      )
+    }
+  }
+
+  terminate() {
+    if (this.isGone || this.isEnding || this.identity === undefined) return
+    this.isEnding = true
+    this.#signalAll('SIGTERM')
+    // Outlives the leader on purpose: a descendant that ignores SIGTERM is still ended.
+    this.#killTimer = setTimeout(() => {
+      this.#isKilling = true
+      this.#signalAll('SIGKILL')
+    }, this.spec.graceMs)
+    this.thread.watch(this)
+  }
+
+  /** @param {NodeJS.Signals} signal */
+  #signalAll(signal) {
+    if (this.isGone || this.identity === undefined) return
+    // Looked at before anything dies: a process that left the session without its marker is known by its parent only.
+    const members = this.#look(this.thread.table())
+    // While the leader is not collected its number is nobody else's, so the whole group can be hit at once, newcomers too.
+    const hitGroup = this.#leaderEnded ? undefined : this.identity.pid
+    if (hitGroup !== undefined) sendSignal(-hitGroup, signal)
+    for (const row of members) if (row.group !== hitGroup) sendSignal(row.pid, signal)
+  }
+
+  /** @param {ProcessRow[]} table */
+  #look(table) {
+    if (this.identity === undefined) return []
+    const members = membersOf(table, this.identity, this.#known)
+    this.#known = new Map(members.map((row) => [row.pid, row.start]))
+    return members
+  }
+
+  /**
+   * A look at the process table, taken after the leader ended or the ladder began: is anything left?
+   * @param {ProcessRow[]} table
+   */
+  observe(table) {
+    if (this.isGone || this.identity === undefined) return
+    const members = this.#look(table)
+    if (members.length > 0 || !this.#leaderEnded) {
+      this.#emptyLooks = 0
+      // Those born since the last look.
+      if (this.#isKilling) for (const row of members) sendSignal(row.pid, 'SIGKILL')
+      return
+    }
+    this.#emptyLooks++
+    if (!this.#settled || this.#emptyLooks < LOOKS_UNTIL_GONE) return
+    this.isGone = true
+    clearTimeout(this.#killTimer)
+    for (const name of /** @type {const} */ (['stdout', 'stderr'])) {
+      // Held by a process that is not ours: nobody would ever close it.
+      if (this.#collectors[name]) this.#process?.[name]?.destroy()
+    }
+    this.#process?.stdin?.destroy()
+    this.thread.post({ type: 'gone', id: this.spec.id })
+  }
+}
+
+/** @param {string} path */
+function isDirectory(path) {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
+}
+
+/**
+ * The command is told, but a descendant goes on writing: it is read on, for it would die of a closed pipe, but at about 1 MB/s.
+ * @param {import('node:stream').Readable} stream
+ */
+function slowDown(stream) {
+  stream.pause()
+  setTimeout(() => stream.resume(), 60).unref()
+}

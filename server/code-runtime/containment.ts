@@ -1,0 +1,66 @@
+import { accessSync, constants } from 'node:fs'
+import type { Launch } from './keeper/messages.ts'
+
+/** User ids that a root server gives to worlds, one each in turn, so that no two at work share one. */
+const worldUsers = { first: 61_200, count: 4_000 }
+
+/** Kernel limits of one world: open files, bytes of a file, no core dumps; processes and threads where it has a user of its own. */
+const fileLimits = ['--core=0', '--nofile=1024', '--fsize=268435456']
+const processLimit = '--nproc=512'
+
+/** Bytes of the private /tmp that a world in a namespace has. */
+const privateTmpBytes = 67_108_864
+
+/**
+ * The ways to start a world's process, the most contained first (code-mode.md §15.2): in a PID namespace of its own, under a user of
+ * its own where the server is root, and with kernel limits. Never bwrap as real root: its payload would keep root's rights over
+ * /proc/sys. `hiddenPaths` are directories that a world in a namespace finds empty.
+ */
+export function launchesOf(command: string, args: readonly string[], hiddenPaths: readonly string[] = []): Launch[] {
+  const bwrap = executable('/usr/bin/bwrap', '/usr/local/bin/bwrap', '/bin/bwrap')
+  const prlimit = executable('/usr/bin/prlimit', '/bin/prlimit')
+  const users = process.getuid?.() === 0 ? worldUsers : undefined
+  const limits = prlimit && [prlimit, ...fileLimits, ...(users ? [processLimit] : []), '--']
+  const launch = (line: readonly string[], pidNamespace: boolean, hasLimits: boolean, ownUser: boolean): Launch => ({
+    containment: { pidNamespace, ownUser, limits: hasLimits },
+    command: line[0]!,
+    args: line.slice(1),
+    users: ownUser ? users : undefined,
+    cwd: '/'
+  })
+  const program = [command, ...args]
+  const ways: Launch[] = []
+  if (bwrap !== undefined) {
+    const contained = [bwrap, ...namespaceArgs(hiddenPaths), ...program]
+    if (limits) ways.push(launch([...limits, ...contained], true, true, users !== undefined))
+    ways.push(launch(contained, true, false, users !== undefined))
+  }
+  if (users !== undefined) {
+    if (limits) ways.push(launch([...limits, ...program], false, true, true))
+    ways.push(launch(program, false, false, true))
+  }
+  ways.push(launch(program, false, false, false))
+  return ways
+}
+
+/** The file system is read-only, save for a small /tmp: what a program wants to change, it changes through a tool. */
+function namespaceArgs(hiddenPaths: readonly string[]): string[] {
+  return [
+    ...['--unshare-pid', '--unshare-ipc', '--die-with-parent', '--ro-bind', '/', '/'],
+    ...['--dev', '/dev', '--remount-ro', '/dev', '--proc', '/proc'],
+    ...['--size', String(privateTmpBytes), '--tmpfs', '/tmp'],
+    ...hiddenPaths.flatMap((path) => ['--size', '4096', '--tmpfs', path, '--remount-ro', path]),
+    ...['--chdir', '/tmp', '--']
+  ]
+}
+
+function executable(...paths: string[]): string | undefined {
+  return paths.find((path) => {
+    try {
+      accessSync(path, constants.X_OK)
+      return true
+    } catch {
+      return false
+    }
+  })
+}

@@ -1,0 +1,173 @@
+import { spawn } from 'node:child_process'
+import { StringDecoder } from 'node:string_decoder'
+import { FrameReader, encodeFrame, maxFrameBytes } from '../protocol.js'
+import { factsOf, processesOfUser, treeOf } from './process-table.js'
+
+/** @import { Launch } from './messages.ts' */
+/** @import { World, WorldListener } from './world.ts' */
+
+/** How long what an ended process wrote is waited for: a child of it may hold the pipes open for ever. */
+const drainMs = 100
+/** Walking the tree costs a dozen small reads a process; their figures alone cost one. */
+const walkEveryMs = 100
+/** Replies that a world does not read pile up in the server. */
+const maxUnreadBytes = 2 * maxFrameBytes
+/** Where V8 begins its report of an out-of-memory crash, which names the server's files. */
+const crashReport = /\n?(<--- Last few GCs --->|#\n# Fatal |FATAL ERROR: )/
+
+/** A world that is a process, with its own group, and its own user and PID namespace where that is to be had. @implements {World} */
+export class ChildWorld {
+  #child
+  #launch
+  #user
+  #reader
+  #busyMs = 0
+  /** The processes of the world that were seen, with their start. @type {Map<number, string>} */
+  #seen = new Map()
+  #walkedAt = 0
+  #hasCrashed = false
+  hasEnded = false
+  /** @type {Promise<void>} */
+  #ended
+
+  /** @param {WorldListener} listener @param {Launch} launch @param {number | undefined} user @param {number} maxOutputBytes */
+  constructor(listener, launch, user, maxOutputBytes) {
+    this.listener = listener
+    this.#launch = launch
+    this.#user = user
+    this.#reader = new FrameReader(Math.max(maxFrameBytes, maxOutputBytes + 4_096))
+    this.#child = spawn(launch.command, launch.args, {
+      cwd: launch.cwd,
+      env: {},
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+      ...(user === undefined ? {} : { uid: user, gid: user })
+    })
+    this.#ended = new Promise((resolve) => {
+      /** @param {number | null} code @param {string | null} signal @param {string} [detail] */
+      const conclude = (code, signal, detail) => {
+        if (this.hasEnded) return
+        this.hasEnded = true
+        for (const stream of this.#child.stdio) stream?.destroy()
+        this.listener.ended({ code, signal, detail: this.#hasCrashed ? 'it ran out of memory' : detail })
+        resolve()
+      }
+      this.#child.on('error', (error) => {
+        if (this.#child.pid === undefined) conclude(null, null, error.message)
+      })
+      this.#child.on('exit', (code, signal) => {
+        this.#killAll()
+        setTimeout(conclude, drainMs, code, signal).unref()
+      })
+      this.#child.on('close', conclude)
+    })
+    this.#listen()
+  }
+
+  /** @param {string} frame */
+  send(frame) {
+    const pipe = this.#pipe
+    pipe?.write(encodeFrame(frame))
+    if (pipe && pipe.writableLength > maxUnreadBytes) this.#killAll()
+  }
+
+  /** @param {number} ms */
+  setBusy(ms) {
+    this.#busyMs = Math.max(this.#busyMs, ms)
+  }
+
+  usage() {
+    const now = performance.now()
+    if (now - this.#walkedAt >= walkEveryMs) {
+      this.#walkedAt = now
+      this.#walk()
+    }
+    let cpuMs = 0
+    let rssBytes = 0
+    let processes = 0
+    for (const [pid, start] of this.#seen) {
+      const facts = factsOf(pid)
+      if (facts?.start !== start) {
+        this.#seen.delete(pid)
+        continue
+      }
+      processes += 1
+      cpuMs += facts.cpuMs
+      rssBytes += facts.rssBytes
+    }
+    return { cpuMs, busyMs: this.#busyMs, rssBytes, processes }
+  }
+
+  async end() {
+    if (!this.#launch.containment.pidNamespace && !this.hasEnded) this.#walk()
+    this.#killAll()
+    await this.#ended
+  }
+
+  get #pipe() {
+    return /** @type {import('node:net').Socket | null | undefined} */ (this.#child.stdio[3])
+  }
+
+  #listen() {
+    const { stdout, stderr } = this.#child
+    this.#pipe?.on('data', (chunk) => {
+      try {
+        for (const frame of this.#reader.push(chunk)) this.listener.frame(frame)
+      } catch {
+        this.#killAll()
+      }
+    })
+    // A world that is being ended resets its end; that it ended is told by the process.
+    this.#pipe?.on('error', () => {})
+    for (const [name, stream] of /** @type {const} */ ([['stdout', stdout], ['stderr', stderr]])) {
+      const decoder = new StringDecoder('utf8')
+      stream?.on('data', (chunk) => this.#raw(name, decoder.write(chunk)))
+    }
+  }
+
+  /** @param {'stdout' | 'stderr'} stream @param {string} text */
+  #raw(stream, text) {
+    const crash = stream === 'stderr' ? crashReport.exec(text) : null
+    if (!this.#hasCrashed) this.listener.raw(stream, crash === null ? text : text.slice(0, crash.index))
+    if (crash !== null) this.#hasCrashed = true
+  }
+
+  #walk() {
+    const { pid } = this.#child
+    if (pid === undefined) return
+    for (const each of treeOf(pid)) {
+      const facts = factsOf(each)
+      if (facts !== undefined) this.#seen.set(each, facts.start)
+    }
+  }
+
+  /**
+   * The group dies at once, and a PID namespace with it. Without one, whoever left the group is found by its user, or at least among
+   * the processes that were seen.
+   */
+  #killAll() {
+    const { pid } = this.#child
+    if (pid === undefined) return
+    kill(-pid)
+    if (this.#launch.containment.pidNamespace) return
+    if (this.#user === undefined) {
+      for (const [seen, start] of this.#seen) if (factsOf(seen)?.start === start) kill(seen)
+      return
+    }
+    // One that forks while it is looked for is found the next time.
+    for (let pass = 0; pass < 10; pass += 1) {
+      const left = processesOfUser(this.#user)
+      if (left.length === 0) return
+      for (const each of left) kill(each)
+    }
+  }
+}
+
+/** @param {number} pid */
+function kill(pid) {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It is gone already.
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * The thread that holds the worlds: it starts them, reads and checks all that they say, meters them and ends them. Starting a process
+ * blocks a thread for about 10 ms in a server's process, and a program may send as fast as a pipe carries: neither may touch the main
+ * loop, which hears only of calls and results.
+ */
+import { parentPort, workerData } from 'node:worker_threads'
+import { ChildWorld } from './child-world.js'
+import { Run } from './run.js'
+import { Spares, started } from './spares.js'
+import { ThreadWorld } from './thread-world.js'
+
+/** @import { FromKeeper, KeeperOptions, Launch, RunOrder, ToKeeper } from './messages.ts' */
+/** @import { World } from './world.ts' */
+
+const meterEveryMs = 25
+
+const { source, budgets } = /** @type {KeeperOptions} */ (workerData)
+const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPort)
+/** @param {FromKeeper} message */
+const post = (message) => port.postMessage(message)
+
+/** @type {Map<number, Run>} */
+const runs = new Map()
+/** Worlds that were told to end and have not yet. @type {Set<World>} */
+const ending = new Set()
+/** Those of them whose grace is over. @type {Set<World>} */
+const stuck = new Set()
+/** @type {Spares | undefined} */
+let spares
+let worldsOpened = 0
+let meter = /** @type {NodeJS.Timeout | undefined} */ (undefined)
+
+const silent = { frame() {}, raw() {}, ended() {} }
+
+/** @param {Launch} launch @returns {World} */
+function openProcess(launch) {
+  const { users } = launch
+  const user = users && users.first + (worldsOpened++ % users.count)
+  return new ChildWorld(silent, launch, user, budgets.maxOutputBytes)
+}
+
+/** Finds the first way in which worlds start here. */
+async function open() {
+  if (source.type === 'thread') {
+    spares = new Spares(() => new ThreadWorld(silent, budgets), budgets.spareWorlds)
+    spares.refillNow()
+    return post({ type: 'open', containment: { pidNamespace: false, ownUser: false, limits: false } })
+  }
+  let reason = ''
+  for (const launch of source.launches) {
+    const world = openProcess(launch)
+    try {
+      await started(world)
+    } catch (error) {
+      void world.end()
+      reason = error instanceof Error ? error.message : String(error)
+      continue
+    }
+    spares = new Spares(() => openProcess(launch), budgets.spareWorlds)
+    if (budgets.spareWorlds > 0) spares.keep(world)
+    else end(world)
+    spares.refillNow()
+    return post({ type: 'open', containment: launch.containment })
+  }
+  post({ type: 'unavailable', message: reason })
+}
+
+/** @param {RunOrder} order */
+async function start(order) {
+  const run = new Run(order, budgets, post, (world) => {
+    runs.delete(order.run)
+    if (runs.size === 0) {
+      clearInterval(meter)
+      meter = undefined
+    }
+    if (world !== undefined) end(world)
+    spares?.refillNow()
+  })
+  runs.set(order.run, run)
+  meter ??= setInterval(check, meterEveryMs)
+  try {
+    const world = await /** @type {Spares} */ (spares).take()
+    if (!run.start(world)) spares?.keep(world)
+  } catch (error) {
+    run.fail('worker-exit', `No world could be started: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
+function check() {
+  for (const run of runs.values()) {
+    run.check()
+    run.flushLive()
+  }
+}
+
+/** @param {World} world */
+function end(world) {
+  if (world.hasEnded) return
+  ending.add(world)
+  const timer = setTimeout(() => {
+    stuck.add(world)
+    post({ type: 'stuck', count: stuck.size })
+  }, budgets.terminateGraceMs)
+  void world.end().then(() => {
+    clearTimeout(timer)
+    ending.delete(world)
+    if (stuck.delete(world)) post({ type: 'stuck', count: stuck.size })
+  })
+}
+
+async function dispose() {
+  for (const run of runs.values()) run.fail('abort', 'The code runtime is being disposed.')
+  for (const world of spares?.close() ?? []) end(world)
+  const deadline = performance.now() + budgets.terminateGraceMs
+  while ((runs.size > 0 || ending.size > 0) && performance.now() < deadline) {
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+  post({ type: 'disposed' })
+}
+
+port.on('message', (/** @type {ToKeeper} */ message) => {
+  switch (message.type) {
+    case 'run':
+      return void start(message)
+    case 'reply':
+      return runs.get(message.run)?.reply(message.id, message.value)
+    case 'refuse':
+      return runs.get(message.run)?.refuse(message.id, message.message, message.isJunk)
+    case 'abort':
+      return runs.get(message.run)?.fail('abort', message.reason)
+    case 'dispose':
+      return void dispose()
+  }
+})
+
+await open()

@@ -1,0 +1,151 @@
+import { Worker } from 'node:worker_threads'
+import type { Containment } from '../code-runtime.ts'
+import { RuntimeUnavailableError } from '../runtime-errors.ts'
+import type { FromKeeper, KeeperOptions, RunOrder, SettledRun, ToKeeper } from './messages.ts'
+
+/** What one run hears of the keeper. */
+export interface RunEvents {
+  call(call: { id: number; global: string; name: string; argument: string }): void
+  logs(texts: string[]): void
+  settled(result: SettledRun): void
+}
+
+/** Keeper threads that die at once are not started for ever. */
+const maxRestarts = 5
+
+/**
+ * The main loop's end of the thread that holds the worlds. Should that thread die, its runs fail, its processes end with their pipes,
+ * and another one takes over.
+ */
+export class Keeper {
+  readonly #options: KeeperOptions
+  readonly #runs = new Map<number, RunEvents>()
+  #lastRun = 0
+  #thread: Worker
+  #containment: Containment = { pidNamespace: false, ownUser: false, limits: false }
+  #stuck = 0
+  #restarts = 0
+  #isDisposed = false
+  #opened: { resolve(): void; reject(error: Error): void } | undefined
+  #disposed: (() => void) | undefined
+
+  private constructor(options: KeeperOptions) {
+    this.#options = options
+    this.#thread = this.#startThread()
+  }
+
+  /** Resolves once worlds start. Rejects with `RuntimeUnavailableError` if they do not. */
+  static async open(options: KeeperOptions): Promise<Keeper> {
+    const keeper = new Keeper(options)
+    try {
+      await new Promise<void>((resolve, reject) => (keeper.#opened = { resolve, reject }))
+    } catch (error) {
+      await keeper.dispose()
+      throw error
+    } finally {
+      keeper.#opened = undefined
+    }
+    keeper.#thread.unref()
+    return keeper
+  }
+
+  get containment(): Containment {
+    return this.#containment
+  }
+
+  get stuck(): number {
+    return this.#stuck
+  }
+
+  /** Starts a run. `abort` asks for its end; what the run comes to is told to `events` in any case. */
+  start(order: Omit<RunOrder, 'run'>, events: RunEvents): KeptRun {
+    this.#lastRun += 1
+    const run = this.#lastRun
+    this.#runs.set(run, events)
+    this.#thread.ref()
+    this.#post({ type: 'run', run, ...order })
+    return {
+      reply: (id, value) => this.#post({ type: 'reply', run, id, value }),
+      refuse: (id, message, isJunk) => this.#post({ type: 'refuse', run, id, message, isJunk }),
+      abort: (reason) => this.#post({ type: 'abort', run, reason })
+    }
+  }
+
+  /** Ends all runs as `abort`, then all worlds, within the grace. */
+  async dispose(): Promise<void> {
+    if (this.#isDisposed) return
+    this.#isDisposed = true
+    const done = new Promise<void>((resolve) => (this.#disposed = resolve))
+    this.#thread.ref()
+    this.#post({ type: 'dispose' })
+    await done
+    await this.#thread.terminate()
+  }
+
+  #post(message: ToKeeper): void {
+    this.#thread.postMessage(message)
+  }
+
+  #startThread(): Worker {
+    const { budgets } = this.#options
+    const thread = new Worker(new URL('./keeper-thread.js', import.meta.url), {
+      workerData: this.#options,
+      env: {},
+      execArgv: [],
+      // Room for the logs of all runs at once; a heap that overflows ends the whole process.
+      resourceLimits: { maxOldGenerationSizeMb: 1_024 + Math.ceil((budgets.maxConcurrentRuns * budgets.maxOutputBytes * 3) / 1_048_576) }
+    })
+    thread.on('message', (message: FromKeeper) => this.#receive(message))
+    thread.on('error', (error) => this.#lose(error))
+    thread.on('exit', () => this.#lose(new Error('it ended')))
+    return thread
+  }
+
+  #receive(message: FromKeeper): void {
+    switch (message.type) {
+      case 'open':
+        this.#containment = message.containment
+        this.#restarts = 0
+        return this.#opened?.resolve()
+      case 'unavailable':
+        return this.#opened?.reject(new RuntimeUnavailableError(`No world for programs can be started: ${message.message}`))
+      case 'call':
+        return this.#runs.get(message.run)?.call(message)
+      case 'logs':
+        return this.#runs.get(message.run)?.logs(message.texts)
+      case 'settled':
+        return this.#settle(message.run, message.result)
+      case 'stuck':
+        this.#stuck = message.count
+        return
+      case 'disposed':
+        return this.#disposed?.()
+    }
+  }
+
+  #settle(run: number, result: SettledRun): void {
+    const events = this.#runs.get(run)
+    this.#runs.delete(run)
+    if (this.#runs.size === 0) this.#thread.unref()
+    events?.settled(result)
+  }
+
+  #lose(error: Error): void {
+    const message = `The thread that holds the programs ended: ${error.message}`
+    for (const run of [...this.#runs.keys()]) this.#settle(run, { logs: [], error: { kind: 'worker-exit', message } })
+    this.#opened?.reject(new RuntimeUnavailableError(message))
+    this.#disposed?.()
+    this.#restarts += 1
+    if (this.#isDisposed || this.#opened !== undefined || this.#restarts > maxRestarts) return
+    this.#thread.removeAllListeners()
+    this.#thread = this.#startThread()
+    this.#thread.unref()
+  }
+}
+
+/** A run in the keeper's hands. */
+export interface KeptRun {
+  reply(id: number, value: string): void
+  refuse(id: number, message: string, isJunk: boolean): void
+  abort(reason: string): void
+}

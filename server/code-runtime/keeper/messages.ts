@@ -1,0 +1,66 @@
+import type { BindingShape } from '../bindings.ts'
+import type { RuntimeBudgets } from '../budgets.ts'
+import type { Containment, FailureKind } from '../code-runtime.ts'
+
+/** What a world may say, as read from a frame (code-mode.md §8). `exit`, `memory` and `busy` come from the relay or the thread's host. */
+export type WorldFrame =
+  | { type: 'ready' }
+  | { type: 'call'; id: number; global: string; name: string; argument: string }
+  | { type: 'log'; text: string }
+  | { type: 'raw'; stream: 'stdout' | 'stderr'; text: string }
+  | { type: 'done'; value: string | undefined }
+  | { type: 'failed'; kind: FailureKind; message: string }
+  | { type: 'exit'; code: number }
+  | { type: 'memory' }
+  | { type: 'busy'; ms: number }
+
+export type Outcome = { type: 'value'; text: string | undefined } | { type: 'failure'; kind: FailureKind; message: string }
+
+/** The result of a run before its value is read: `value` is JSON text. */
+export interface SettledRun {
+  logs: string[]
+  value?: string | undefined
+  error?: { kind: FailureKind; message: string }
+}
+
+/** One way to start a world's process. With `users`, each world gets the next user id of the range. */
+export interface Launch {
+  readonly containment: Containment
+  readonly command: string
+  readonly args: readonly string[]
+  readonly users: { readonly first: number; readonly count: number } | undefined
+  readonly cwd: string
+}
+
+/** The worlds of a keeper: threads of its own process, or processes started in the first way that works here. */
+export type WorldSource = { type: 'thread' } | { type: 'process'; launches: readonly Launch[] }
+
+export interface KeeperOptions {
+  readonly source: WorldSource
+  readonly budgets: RuntimeBudgets
+}
+
+export interface RunOrder {
+  readonly run: number
+  readonly program: string
+  readonly bindings: readonly BindingShape[]
+  /** Whether log entries are to be told as they come. */
+  readonly isLive: boolean
+}
+
+export type ToKeeper =
+  | ({ type: 'run' } & RunOrder)
+  | { type: 'reply'; run: number; id: number; value: string }
+  // `isJunk`: the argument was no lossless JSON, which an honest world does not send.
+  | { type: 'refuse'; run: number; id: number; message: string; isJunk: boolean }
+  | { type: 'abort'; run: number; reason: string }
+  | { type: 'dispose' }
+
+export type FromKeeper =
+  | { type: 'open'; containment: Containment }
+  | { type: 'unavailable'; message: string }
+  | { type: 'call'; run: number; id: number; global: string; name: string; argument: string }
+  | { type: 'logs'; run: number; texts: string[] }
+  | { type: 'settled'; run: number; result: SettledRun }
+  | { type: 'stuck'; count: number }
+  | { type: 'disposed' }

@@ -1,0 +1,251 @@
+import { OutputLedger } from '../output-ledger.js'
+import { failedReply, parseWorldFrame, startFrame, valueReply } from '../protocol.js'
+
+/** @import { RuntimeBudgets } from '../budgets.ts' */
+/** @import { FailureKind } from '../code-runtime.ts' */
+/** @import { FromKeeper, Outcome, RunOrder, WorldFrame } from './messages.ts' */
+/** @import { Ending, World } from './world.ts' */
+
+/** Frames that no honest world sends; a flood of them stalled a host for 700 ms (code-mode.md §8). */
+const maxJunk = 1_000
+/** Calls that wait for a reply: more would pile up in the server's memory. */
+const maxPendingCalls = 10_000
+/** A program has its process, and what it starts; a fork bomb is ended here. */
+const maxProcesses = 128
+/** Time over which blocking is told from computing: processor time is counted in steps of 10 ms. */
+const windowMs = 250
+const mib = 1024 * 1024
+
+/** One program in its world, from the start to the one outcome that wins (code-mode.md §12). */
+export class Run {
+  #order
+  #budgets
+  #post
+  #ledger
+  /** @type {World | undefined} */
+  #world
+  /** Function names by namespace: what is not in here does not exist. @type {Map<string, Set<string>>} */
+  #names
+  /** @type {Outcome | undefined} */
+  #outcome
+  #onEnd
+  #lastId = 0
+  #pending = 0
+  #junk = 0
+  #wallTimer = /** @type {NodeJS.Timeout | undefined} */ (undefined)
+  /** @type {string[]} */
+  #live = []
+  #meter = { cpuMs: 0, busyMs: 0, blockedMs: 0, window: { at: 0, cpuMs: 0, busyMs: 0 } }
+
+  /**
+   * @param {RunOrder} order @param {RuntimeBudgets} budgets @param {(message: FromKeeper) => void} post
+   * @param {(world: World | undefined) => void} onEnd takes the world when the outcome is complete
+   */
+  constructor(order, budgets, post, onEnd) {
+    this.#order = order
+    this.#budgets = budgets
+    this.#post = post
+    this.#onEnd = onEnd
+    this.#ledger = new OutputLedger(budgets.maxOutputBytes)
+    this.#names = new Map(order.bindings.map(({ global, names }) => [global, new Set(names)]))
+  }
+
+  /** @param {World} world a fresh one @returns {boolean} false if the run is over already */
+  start(world) {
+    if (this.#outcome !== undefined) return false
+    this.#world = world
+    world.listener = {
+      frame: (frame) => this.#receive(frame),
+      raw: (stream, text) => this.#output(() => this.#ledger.addRaw(stream, text)),
+      ended: (ending) => this.fail('worker-exit', describe(ending))
+    }
+    // Booting has cost time that is none of the program's.
+    const { cpuMs = 0, busyMs = 0 } = world.usage()
+    this.#meter.cpuMs = cpuMs
+    this.#meter.busyMs = busyMs
+    this.#meter.window = { at: performance.now(), cpuMs, busyMs }
+    const { maxWallMs } = this.#budgets
+    this.#wallTimer = setTimeout(() => this.fail('timeout', `The wall-clock limit (maxWallMs: ${maxWallMs} ms) is reached.`), maxWallMs)
+    world.send(startFrame(this.#order.bindings, this.#order.program))
+    return true
+  }
+
+  /** @param {FailureKind} kind @param {string} message */
+  fail(kind, message) {
+    this.#settle({ type: 'failure', kind, message })
+  }
+
+  /** @param {number} id @param {string} valueText */
+  reply(id, valueText) {
+    this.#pending -= 1
+    if (this.#outcome === undefined) this.#world?.send(valueReply(id, valueText))
+  }
+
+  /** @param {number} id @param {string} message @param {boolean} isJunk */
+  refuse(id, message, isJunk) {
+    this.#pending -= 1
+    if (this.#outcome !== undefined) return
+    this.#world?.send(failedReply(id, message))
+    if (isJunk) this.#countJunk()
+  }
+
+  /** Compares what the world has used with the budgets. */
+  check() {
+    if (this.#outcome !== undefined || this.#world === undefined || this.#world.hasEnded) return
+    const { computeMs, maxRssMb } = this.#budgets
+    const { cpuMs, busyMs, rssBytes, processes } = this.#world.usage()
+    if (this.#charge(cpuMs, busyMs) > computeMs) {
+      this.fail('timeout', `The compute limit (computeMs: ${computeMs} ms) is reached.`)
+    } else if (rssBytes !== undefined && rssBytes > maxRssMb * mib) {
+      this.fail('worker-exit', `The program's processes use more memory than maxRssMb (${maxRssMb} MiB).`)
+    } else if (processes > maxProcesses) {
+      this.fail('worker-exit', `The program runs more than ${maxProcesses} processes.`)
+    }
+  }
+
+  /** Hands on the log entries since the last time. */
+  flushLive() {
+    if (this.#live.length === 0) return
+    this.#post({ type: 'logs', run: this.#order.run, texts: this.#live })
+    this.#live = []
+  }
+
+  /**
+   * Busy time of the program. Where processor time is known, that; a thread that a starved machine keeps waiting is busy too by the
+   * event loop's account, and only when next to no processor time was used in all of a window is it taken for blocked (code-mode.md §11).
+   * @param {number | undefined} cpuMs @param {number | undefined} busyMs
+   */
+  #charge(cpuMs, busyMs) {
+    const meter = this.#meter
+    if (cpuMs === undefined) return (busyMs ?? 0) - meter.busyMs
+    const { window } = meter
+    const now = performance.now()
+    if (now - window.at >= windowMs) {
+      const busy = (busyMs ?? 0) - window.busyMs
+      if (cpuMs - window.cpuMs < busy / 20) meter.blockedMs += busy
+      meter.window = { at: now, cpuMs, busyMs: busyMs ?? 0 }
+    }
+    return cpuMs - meter.cpuMs + meter.blockedMs
+  }
+
+  /** @param {unknown} text */
+  #receive(text) {
+    const frame = parseWorldFrame(text)
+    if (frame === undefined) this.#countJunk()
+    else this.#act(frame)
+  }
+
+  /** @param {WorldFrame} frame */
+  #act(frame) {
+    switch (frame.type) {
+      case 'log':
+        return this.#output(() => this.#log(frame.text))
+      case 'raw':
+        return this.#output(() => this.#ledger.addRaw(frame.stream, frame.text))
+      case 'busy':
+        return this.#world?.setBusy(frame.ms)
+      case 'call':
+        return this.#call(frame)
+      case 'done':
+        return this.#complete(frame.value)
+      case 'failed':
+        return this.fail(frame.kind, frame.message)
+      case 'exit':
+        return this.fail('worker-exit', describe({ code: frame.code, signal: null }))
+      case 'memory':
+        return this.fail('worker-exit', `The program ran out of memory (maxOldGenerationSizeMb: ${this.#budgets.maxOldGenerationSizeMb} MiB).`)
+      case 'ready':
+        return this.#countJunk()
+    }
+  }
+
+  /** Output still counts between the outcome and its report: bytes that were on their way. @param {() => void} add */
+  #output(add) {
+    add()
+    if (this.#ledger.isOver) this.fail('output-limit', '')
+  }
+
+  /** @param {string} text */
+  #log(text) {
+    this.#ledger.addLog(text)
+    if (this.#order.isLive && !this.#ledger.isOver) this.#live.push(text)
+  }
+
+  /** @param {Extract<WorldFrame, { type: 'call' }>} call */
+  #call({ id, global, name, argument }) {
+    if (this.#outcome !== undefined) return
+    // Ids rise, so that each is answered once without remembering them.
+    if (id <= this.#lastId) return this.#countJunk()
+    this.#lastId = id
+    if (!this.#names.get(global)?.has(name)) {
+      this.#world?.send(failedReply(id, `There is no function ${JSON.stringify(name.slice(0, 200))}.`))
+      return this.#countJunk()
+    }
+    if (this.#pending >= maxPendingCalls) {
+      this.#world?.send(failedReply(id, `More than ${maxPendingCalls} calls are waiting for their results.`))
+      return
+    }
+    this.#pending += 1
+    this.#post({ type: 'call', run: this.#order.run, id, global, name, argument })
+  }
+
+  /** @param {string | undefined} text */
+  #complete(text) {
+    const fault = text === undefined ? undefined : faultOf(text)
+    if (fault === undefined) this.#settle({ type: 'value', text })
+    else this.fail('invalid-output', `The program's value is not lossless JSON: ${fault}`)
+  }
+
+  #countJunk() {
+    this.#junk += 1
+    if (this.#junk > maxJunk) this.fail('worker-exit', 'The world sent too many messages that mean nothing.')
+  }
+
+  /** @param {Outcome} outcome */
+  #settle(outcome) {
+    if (this.#outcome !== undefined) return
+    this.#outcome = outcome
+    clearTimeout(this.#wallTimer)
+    // One turn of the loop reads what the pipes hold already.
+    setImmediate(() => setImmediate(() => this.#conclude(outcome)))
+  }
+
+  /** @param {Outcome} outcome */
+  #conclude(outcome) {
+    this.flushLive()
+    this.#post({ type: 'settled', run: this.#order.run, result: this.#ledger.settle(outcome) })
+    const world = this.#world
+    if (world !== undefined) world.listener = { frame: () => {}, raw: () => {}, ended: () => {} }
+    this.#onEnd(world)
+  }
+}
+
+/** What is wrong with a completion's text; the world checked it, but may lie. @param {string} text */
+function faultOf(text) {
+  /** @type {unknown} */
+  let value
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return 'it is no JSON'
+  }
+  // Only such a text can hold a number that is lost: -0, or one beyond every double.
+  return /-0|\d[eE]|\d{300}/.test(text) && hasLostNumber(value) ? 'a number of it is not JSON' : undefined
+}
+
+/** @param {unknown} root */
+function hasLostNumber(root) {
+  const open = [root]
+  while (open.length > 0) {
+    const value = open.pop()
+    if (typeof value === 'number' && (!Number.isFinite(value) || Object.is(value, -0))) return true
+    if (typeof value === 'object' && value !== null) for (const item of Object.values(value)) open.push(item)
+  }
+  return false
+}
+
+/** @param {Ending} ending */
+function describe({ code, signal, detail }) {
+  const how = signal === null ? `exit code ${code}` : `signal ${signal}`
+  return `The program's world ended before the program did (${detail ?? how}).`
+}

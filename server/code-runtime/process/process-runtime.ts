@@ -1,0 +1,33 @@
+import { fileURLToPath } from 'node:url'
+import { resolveBudgets, type RuntimeBudgets } from '../budgets.ts'
+import type { CodeRuntime } from '../code-runtime.ts'
+import { launchesOf } from '../containment.ts'
+import { ProgramRuntime } from '../program-runtime.ts'
+import { TypeStripper } from '../strip-types.ts'
+
+/** `hiddenPaths`: directories, such as the server's own state, that programs find empty where they have a namespace. */
+export interface ProcessRuntimeOptions extends Partial<RuntimeBudgets> {
+  readonly hiddenPaths?: readonly string[]
+}
+
+/**
+ * The runtime whose worlds are processes (code-mode.md §15.2): TypeScript programs, each in a thread of a Node process of its own.
+ * Throws a `RangeError` for a budget that is none, and `RuntimeUnavailableError` when no world starts.
+ */
+export async function openProcessRuntime({ hiddenPaths, ...given }: ProcessRuntimeOptions = {}): Promise<CodeRuntime> {
+  const budgets = resolveBudgets(given)
+  const { maxOldGenerationSizeMb, maxOutputBytes } = budgets
+  const relay = fileURLToPath(new URL('./relay.js', import.meta.url))
+  const launches = launchesOf(process.execPath, [relay, JSON.stringify({ maxOldGenerationSizeMb, maxOutputBytes })], hiddenPaths)
+  const stripper = new TypeStripper()
+  return ProgramRuntime.open(
+    {
+      language: 'typescript',
+      isolation: 'process',
+      source: { type: 'process', launches },
+      prepare: (program) => stripper.strip(program),
+      close: () => stripper.dispose()
+    },
+    budgets
+  )
+}

@@ -1,0 +1,419 @@
+"""The process that one Python program runs in (code-mode.md §5, §15.2). It speaks the frames of protocol.js on descriptor 3."""
+
+import ast
+import asyncio
+import builtins
+import codecs
+import io
+import json
+import math
+import os
+import signal
+import struct
+import sys
+import threading
+import traceback
+
+PROGRAM = "program"
+WRAPPER = "__program__"
+MAX_FRAMES = 10
+MAX_CAUSES = 3
+MAX_SHOWN = 10_000
+LARGEST_INTEGER = 2**53 - 1
+# json.loads recurses once a level; deeper values would overflow the C stack.
+MAX_REPLY_DEPTH = 10_000
+quote = json.encoder.encode_basestring
+
+
+def escape_surrogates(error):
+    """Strings may hold lone surrogates, which UTF-8 has no bytes for, but JSON has."""
+    return "".join(f"\\u{ord(unit):04x}" for unit in error.object[error.start : error.end]).encode(), error.end
+
+
+codecs.register_error("json-escape", escape_surrogates)
+
+
+class Lossy(Exception):
+    """A value is not lossless JSON; the text says where and why."""
+
+
+class Channel:
+    """Descriptor 3: frames, each behind its length in four bytes. Meters the output before it leaves."""
+
+    def __init__(self, limit):
+        self.room = limit - 1
+        self.is_closed = False
+        self.lock = threading.Lock()
+
+    def post(self, frame):
+        data = frame.encode("utf-8", "json-escape")
+        with self.lock:
+            if self.is_closed:
+                return
+            rest = memoryview(struct.pack(">I", len(data)) + data)
+            while rest:
+                rest = rest[os.write(3, rest) :]
+
+    def finish(self, frame):
+        self.post(frame)
+        self.is_closed = True
+
+    def log(self, text):
+        if self.is_closed:
+            return
+        is_over = len(text) > self.room
+        encoded = quote(text[: self.room + 1] if is_over else text)
+        self.room -= len(encoded.encode("utf-8", "json-escape")) + 1
+        self.post(f'["log",{encoded}]')
+        if is_over or self.room < 0:
+            self.exceed()
+
+    def exceed(self):
+        self.finish('["failed","output-limit",""]')
+
+    def done(self, text):
+        if text is None:
+            self.finish('["done"]')
+        elif len(text) > self.room:
+            self.exceed()
+        else:
+            self.finish('["done"]\n' + text)
+
+    def fail(self, kind, message):
+        if len(message) > self.room:
+            self.exceed()
+        else:
+            self.finish(f'["failed","{kind}",{quote(message)}]')
+
+    def read(self):
+        """The next frame, or None when the server is gone."""
+        head = self.read_bytes(4)
+        body = head and self.read_bytes(struct.unpack(">I", head)[0])
+        return None if body is None else body.decode("utf-8", "surrogatepass")
+
+    @staticmethod
+    def read_bytes(count):
+        data = bytearray()
+        while len(data) < count:
+            chunk = os.read(3, min(count - len(data), 1 << 20))
+            if not chunk:
+                return None
+            data += chunk
+        return bytes(data)
+
+
+def lossless_text(root):
+    """JSON text of a value, without recursion. Only what comes back equal is accepted: no tuples, no keys but strings."""
+    parts = []
+    # What is still to be written: text as it is, values with their paths, and containers to be left again.
+    stack = [(root, "$")]
+    ancestors = set()
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            parts.append(item)
+            continue
+        value, path = item
+        if path is None:
+            ancestors.discard(value)
+            continue
+        kind = type(value)
+        if kind is list or kind is dict:
+            if id(value) in ancestors:
+                raise Lossy(f"not lossless JSON: {path[-2000:]}: a circular reference is not JSON")
+            ancestors.add(id(value))
+            parts.append("[" if kind is list else "{")
+            stack.append("]" if kind is list else "}")
+            stack.append((id(value), None))
+            entries = []
+            for key in range(len(value)) if kind is list else value:
+                if kind is dict and type(key) is not str:
+                    raise Lossy(f"not lossless JSON: {path[-2000:]}: a key that is no string is not JSON")
+                if entries:
+                    entries.append(",")
+                if kind is dict:
+                    entries.append(quote(key) + ":")
+                # A path that grew with each of many thousand levels would be quadratic.
+                step = f"[{key}]" if kind is list else f".{key[:80]}"
+                entries.append((value[key], (path + step)[-400:]))
+            stack.extend(reversed(entries))
+        else:
+            parts.append(scalar_text(value, path))
+    return "".join(parts)
+
+
+def scalar_text(value, path):
+    kind = type(value)
+    if value is None:
+        return "null"
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is str:
+        return quote(value)
+    if kind is int:
+        if abs(value) > LARGEST_INTEGER:
+            raise Lossy(f"not lossless JSON: {path}: an integer beyond 2^53 is not JSON")
+        return str(value)
+    if kind is float:
+        if not math.isfinite(value) or (value == 0 and math.copysign(1, value) < 0):
+            raise Lossy(f"not lossless JSON: {path}: {value!r} is not JSON")
+        return str(int(value)) if value.is_integer() and abs(value) <= LARGEST_INTEGER else repr(value)
+    raise Lossy(f"not lossless JSON: {path}: {kind.__name__} is not JSON")
+
+
+def parse_reply(text):
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, MAX_REPLY_DEPTH))
+    try:
+        return json.loads(text)
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+class Calls:
+    """The calls of the program: numbered as they are made, settled as replies come."""
+
+    def __init__(self, channel, loop):
+        self.channel = channel
+        self.loop = loop
+        self.last = 0
+        self.pending = {}
+
+    def make(self, namespace, name, make_error):
+        header = f"{json.dumps(namespace)},{json.dumps(name)}"
+
+        def call(argument=None, *_more):
+            future = self.loop.create_future()
+            try:
+                text = lossless_text(argument)
+            except Lossy as lossy:
+                future.set_exception(make_error(f"The argument is {lossy}"))
+                return future
+            self.last += 1
+            self.pending[self.last] = (future, make_error)
+            self.channel.post(f'["call",{self.last},{header}]\n{text}')
+            return future
+
+        call.__name__ = call.__qualname__ = name
+        return call
+
+    def settle(self, frame):
+        header, _, body = frame.partition("\n")
+        _, number, is_value, *message = json.loads(header)
+        future, make_error = self.pending.pop(number, (None, None))
+        if future is None or future.done():
+            return
+        if not is_value:
+            future.set_exception(make_error(message[0]))
+            return
+        try:
+            future.set_result(parse_reply(body))
+        except RecursionError:
+            future.set_exception(make_error("The result is nested too deep for Python."))
+
+
+class Namespace:
+    """The functions by attribute, where the name allows it, and by index."""
+
+    __slots__ = ("_functions",)
+
+    def __init__(self, functions):
+        object.__setattr__(self, "_functions", functions)
+
+    def __getattr__(self, name):
+        try:
+            return self._functions[name]
+        except KeyError:
+            raise AttributeError(f"there is no function {name!r}") from None
+
+    def __getitem__(self, name):
+        return self._functions[name]
+
+    def __contains__(self, name):
+        return name in self._functions
+
+    def __iter__(self):
+        return iter(self._functions)
+
+    def __dir__(self):
+        return list(self._functions)
+
+    def __setattr__(self, name, value):
+        raise TypeError("the functions of a program cannot be replaced")
+
+
+class LogStream(io.TextIOBase):
+    """A standard stream of which each write is one log entry."""
+
+    def __init__(self, channel, descriptor):
+        self.channel = channel
+        self.descriptor = descriptor
+
+    def write(self, text):
+        if not isinstance(text, str):
+            raise TypeError("write() argument must be str")
+        self.channel.log(text)
+        return len(text)
+
+    def writable(self):
+        return True
+
+    def fileno(self):
+        return self.descriptor
+
+
+def replace_output(channel):
+    """Each `print` is one log entry, as one call of a console is (code-mode.md §6)."""
+    sys.stdout = sys.__stdout__ = LogStream(channel, 1)
+    sys.stderr = sys.__stderr__ = LogStream(channel, 2)
+    plain_print = builtins.print
+
+    def print_entry(*values, sep=" ", end="\n", file=None, flush=False):
+        if file is not None and not isinstance(file, LogStream):
+            plain_print(*values, sep=sep, end=end, file=file, flush=flush)
+            return
+        text = io.StringIO()
+        plain_print(*values, sep=sep, end="" if end is None or end == "\n" else end, file=text)
+        channel.log(text.getvalue())
+
+    builtins.print = print_entry
+
+
+def report(error):
+    """`Name: message`, the places in the program, and up to three causes (code-mode.md §7.4)."""
+    text = head(error)
+    for frame in [entry for entry in frames(error) if entry.filename == PROGRAM][-MAX_FRAMES:][::-1]:
+        place = f"{PROGRAM}:{frame.lineno}:{(getattr(frame, 'colno', None) or 0) + 1}"
+        text += f"\n    at {place}" if frame.name == WRAPPER else f"\n    at {frame.name} ({place})"
+    cause = error
+    for _ in range(MAX_CAUSES):
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+        if cause is None:
+            break
+        text += f"\ncaused by: {head(cause)}"
+    return text
+
+
+def frames(error):
+    try:
+        return traceback.extract_tb(error.__traceback__)
+    except Exception:
+        return []
+
+
+def head(error):
+    name = type(error).__name__
+    if isinstance(error, SyntaxError) and error.filename == PROGRAM:
+        return f"{name}: {error.msg} ({PROGRAM}:{error.lineno}:{error.offset or 1})"
+    try:
+        message = str(error)
+    except BaseException:
+        message = "(a message that cannot be shown)"
+    return f"{name}: {message}" if message else name
+
+
+def compile_program(program, names):
+    """The program as the body of an async function. It is parsed by itself, so no text of it can leave the function."""
+    tree = ast.parse(program, PROGRAM)
+    arguments = ast.arguments(
+        posonlyargs=[], args=[ast.arg(arg=name) for name in names], kwonlyargs=[], kw_defaults=[], defaults=[]
+    )
+    function = ast.AsyncFunctionDef(
+        name=WRAPPER, args=arguments, body=tree.body or [ast.Pass()], decorator_list=[], returns=None, type_params=[]
+    )
+    module = ast.fix_missing_locations(ast.Module(body=[function], type_ignores=[]))
+    scope = {"__builtins__": builtins, "__name__": WRAPPER}
+    exec(compile(module, PROGRAM, "exec"), scope)
+    return scope.pop(WRAPPER)
+
+
+def make_error_class(shape):
+    """A maker of errors for a function's name, and the class to inject, if the namespace has one."""
+    described = shape.get("errorClass")
+    if described is None:
+        return None, lambda name: RuntimeError
+    error_class = type(described["name"], (Exception,), {"__module__": WRAPPER})
+
+    def maker(name):
+        def make(message):
+            error = error_class(message)
+            error.message = message
+            setattr(error, described["memberNameProperty"], name)
+            return error
+
+        return make
+
+    return error_class, maker
+
+
+async def run(channel, program, shapes):
+    loop = asyncio.get_running_loop()
+    calls = Calls(channel, loop)
+    loop.set_exception_handler(lambda _loop, context: fail_stray(channel, context))
+    threading.Thread(target=listen, args=(channel, loop, calls), daemon=True).start()
+    injected = {}
+    for shape in shapes:
+        error_class, maker = make_error_class(shape)
+        functions = {name: calls.make(shape["global"], name, maker(name)) for name in shape["names"]}
+        injected[shape["global"]] = Namespace(functions)
+        if error_class is not None:
+            injected[error_class.__name__] = error_class
+    value = await compile_program(program, list(injected))(**injected)
+    try:
+        channel.done(None if value is None else lossless_text(value))
+    except Lossy as lossy:
+        channel.fail("invalid-output", f"The program's value is {lossy}")
+
+
+def fail_stray(channel, context):
+    error = context.get("exception")
+    channel.fail("exception", str(context.get("message")) if error is None else report(error))
+
+
+def listen(channel, loop, calls):
+    while True:
+        frame = channel.read()
+        if frame is None:
+            os.kill(0, signal.SIGKILL)
+        try:
+            loop.call_soon_threadsafe(calls.settle, frame)
+        except RuntimeError:
+            # The loop has ended before the replies have.
+            pass
+
+
+def limit_memory(mebibytes):
+    try:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (mebibytes * 1024 * 1024, resource.RLIM_INFINITY))
+    except (ImportError, ValueError, OSError):
+        # The resident memory is watched from outside in any case.
+        pass
+
+
+def main():
+    limits = json.loads(sys.argv[1])
+    limit_memory(limits["maxOldGenerationSizeMb"])
+    channel = Channel(limits["maxOutputBytes"])
+    channel.post('["ready"]')
+    start = channel.read()
+    if start is None:
+        return
+    header, _, program = start.partition("\n")
+    replace_output(channel)
+    try:
+        asyncio.run(run(channel, program, json.loads(header)[1]))
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+        channel.finish(f'["exit",{code}]')
+    except MemoryError:
+        channel.finish('["memory"]')
+    except BaseException as error:
+        channel.fail("exception", report(error))
+    # The host has what it needs, and ends the process.
+    while True:
+        signal.pause()
+
+
+main()

@@ -1,0 +1,114 @@
+import { Worker } from 'node:worker_threads'
+
+/** What the stripper's thread answers: `broken` means that its instance can no longer be trusted. */
+export type StripAnswer =
+  | { type: 'ready' }
+  | { type: 'code'; code: string }
+  | { type: 'refused'; message: string }
+  | { type: 'broken' }
+
+export type Stripped = { code: string } | { refusal: string }
+
+/** How long one program may take; 1 MiB takes some 100 ms. */
+const deadlineMs = 2_000
+const startMs = 20_000
+
+interface Job {
+  readonly program: string
+  /** The program has already ruined one instance, or was the one that happened to meet a ruined one. */
+  isRetried: boolean
+  settle(stripped: Stripped): void
+}
+
+/**
+ * Erases the types of programs without moving a character (code-mode.md §7). It works in a thread of its own that is replaced when a
+ * program ruins it or takes too long; such a program is tried once more on a fresh one, since the damage may be another's.
+ */
+export class TypeStripper {
+  #queue: Job[] = []
+  #current: Job | undefined
+  #thread: Worker | undefined
+  #isReady = false
+  #timer: NodeJS.Timeout | undefined
+  #isDisposed = false
+
+  constructor() {
+    this.#replaceThread()
+  }
+
+  /** The program without types, or the reason, in one line, why it is none. Rejects once disposed. */
+  async strip(program: string): Promise<Stripped> {
+    if (this.#isDisposed) throw new Error('The type stripper is disposed.')
+    return new Promise((settle) => {
+      this.#queue.push({ program, isRetried: false, settle })
+      this.#thread?.ref()
+      this.#next()
+    })
+  }
+
+  async dispose(): Promise<void> {
+    this.#isDisposed = true
+    clearTimeout(this.#timer)
+    for (const job of [this.#current, ...this.#queue]) job?.settle({ refusal: 'The code runtime is disposed.' })
+    this.#queue = []
+    this.#current = undefined
+    const thread = this.#thread
+    this.#thread = undefined
+    await thread?.terminate()
+  }
+
+  #next(): void {
+    if (!this.#isReady || this.#current !== undefined) return
+    const job = this.#queue.shift()
+    if (job === undefined) {
+      // An idle stripper keeps no process alive.
+      this.#thread?.unref()
+      return
+    }
+    this.#current = job
+    this.#thread?.postMessage(job.program)
+    this.#timer = setTimeout(() => this.#failCurrent(), deadlineMs)
+  }
+
+  #answer(answer: StripAnswer): void {
+    clearTimeout(this.#timer)
+    if (answer.type === 'ready') this.#isReady = true
+    else if (answer.type === 'broken') return this.#failCurrent()
+    else this.#settleCurrent(answer.type === 'code' ? { code: answer.code } : { refusal: answer.message })
+    this.#next()
+  }
+
+  #failCurrent(): void {
+    const job = this.#current
+    this.#current = undefined
+    if (job?.isRetried) job.settle({ refusal: 'SyntaxError: the program is too deeply nested to parse.' })
+    else if (job !== undefined) {
+      job.isRetried = true
+      this.#queue.unshift(job)
+    }
+    this.#replaceThread()
+  }
+
+  #settleCurrent(stripped: Stripped): void {
+    this.#current?.settle(stripped)
+    this.#current = undefined
+  }
+
+  #replaceThread(): void {
+    void this.#thread?.terminate()
+    this.#isReady = false
+    const thread = new Worker(new URL('./strip-thread.js', import.meta.url), { env: {}, execArgv: [], resourceLimits: { maxOldGenerationSizeMb: 512 } })
+    this.#thread = thread
+    const isCurrent = () => this.#thread === thread && !this.#isDisposed
+    thread.on('message', (answer: StripAnswer) => {
+      if (isCurrent()) this.#answer(answer)
+    })
+    thread.on('error', () => {
+      if (isCurrent()) this.#failCurrent()
+    })
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#failCurrent(), startMs)
+    this.#timer.unref()
+    if (this.#queue.length === 0) thread.unref()
+  }
+}

@@ -1,0 +1,92 @@
+import { byteLength, postMessage, sliceText, stringifyJson } from './intrinsics.js'
+
+/** Texts that may be on their way before the program is held up: a flood must not pile up in the memory of whoever carries it. */
+const maxBacklog = 4 * 1024 * 1024
+const waitMs = 100
+
+const { load, wait } = Atomics
+
+/**
+ * The way out of a world. It meters the output before it leaves (code-mode.md §10), and blocks the program while the other side is
+ * behind, as a full pipe would.
+ */
+export class Outlet {
+  #port
+  #taken
+  #sent = 0
+  #bytes = 1
+  #limit
+  #isClosed = false
+
+  /**
+   * @param {import('node:worker_threads').MessagePort} port
+   * @param {Int32Array<SharedArrayBuffer>} taken [0] counts, modulo 2^32, the code units that the other side has passed on
+   * @param {number} limit of the output in bytes
+   */
+  constructor(port, taken, limit) {
+    this.#port = port
+    this.#taken = taken
+    this.#limit = limit
+  }
+
+  /** @param {string} frame */
+  post(frame) {
+    if (this.#isClosed) return
+    postMessage(this.#port, frame)
+    this.#sent = (this.#sent + frame.length) | 0
+    for (;;) {
+      const taken = load(this.#taken, 0)
+      if (((this.#sent - taken) | 0) <= maxBacklog) return
+      wait(this.#taken, 0, taken, waitMs)
+    }
+  }
+
+  /** @param {string} text */
+  log(text) {
+    // One more for the comma, which the first entry has not: the count begins one lower for that.
+    this.#say('["log",', text, 1)
+  }
+
+  /** Output that went past the console. @param {'stdout' | 'stderr'} stream @param {string} text */
+  raw(stream, text) {
+    // All of a stream is one entry.
+    this.#say(`["raw","${stream}",`, text, -2)
+  }
+
+  /** @param {string | undefined} valueText */
+  done(valueText) {
+    if (valueText !== undefined && byteLength(valueText) > this.#limit - this.#bytes) return this.#exceed()
+    this.#finish(valueText === undefined ? '["done"]' : `["done"]\n${valueText}`)
+  }
+
+  /** @param {'exception' | 'invalid-output'} kind @param {string} message */
+  fail(kind, message) {
+    if (message.length > this.#limit - this.#bytes) return this.#exceed()
+    this.#finish(`["failed","${kind}",${stringifyJson(message)}]`)
+  }
+
+  /** @param {string} head of the frame @param {string} text @param {number} extra bytes beside those of the JSON string */
+  #say(head, text, extra) {
+    if (this.#isClosed) return
+    const room = this.#limit - this.#bytes
+    // The host cuts what crosses the limit, and is sent no more of it than it needs for that.
+    if (text.length > room) {
+      this.post(`${head}${stringifyJson(sliceText(text, 0, room + 1))}]`)
+      return this.#exceed()
+    }
+    const encoded = stringifyJson(text)
+    this.#bytes += byteLength(encoded) + extra
+    this.post(`${head}${encoded}]`)
+    if (this.#bytes > this.#limit) this.#exceed()
+  }
+
+  #exceed() {
+    this.#finish('["failed","output-limit",""]')
+  }
+
+  /** @param {string} frame */
+  #finish(frame) {
+    this.post(frame)
+    this.#isClosed = true
+  }
+}

@@ -1,0 +1,84 @@
+/**
+ * The thread that one program runs in. It starts the program from a message, once this module and Node's loader are done: they would
+ * meet whatever the program did to the language (code-mode.md §8).
+ */
+import { parentPort } from 'node:worker_threads'
+import { apply, define, hidden, indexInText, parseJson, sliceText, ThePromise } from './intrinsics.js'
+import { programName, reportFailure } from './failure-report.js'
+import { isLossy, losslessText } from './lossless-text.js'
+import { CallDesk, createErrorClass, createNamespace } from './namespace.js'
+import { Outlet } from './outlet.js'
+import { createConsole, redirectStreams } from './program-console.js'
+
+/** @import { BindingShape } from '../bindings.ts' */
+/** @import { WorldSetup } from './hosted-world.js' */
+
+const AsyncFunction = /** @type {FunctionConstructor} */ ((async () => {}).constructor)
+const listenerCount = process.listenerCount.bind(process)
+
+const lobby = /** @type {import('node:worker_threads').MessagePort} */ (parentPort)
+lobby.once('message', (/** @type {WorldSetup} */ { port, taken, maxOutputBytes }) => {
+  // A speed bump: what a program sends to the well-known port arrives nowhere.
+  lobby.close()
+  const outlet = new Outlet(port, taken, maxOutputBytes)
+  const desk = new CallDesk(outlet)
+  let isStarted = false
+  port.on('message', (/** @type {string} */ frame) => {
+    if (isStarted) return desk.settle(frame)
+    isStarted = true
+    const end = indexInText(frame, '\n')
+    void run(sliceText(frame, end + 1), parseJson(sliceText(frame, 0, end))[1])
+  })
+  outlet.post('["ready"]')
+
+  /** @param {string} program @param {BindingShape[]} shapes */
+  async function run(program, shapes) {
+    redirectStreams(outlet)
+    /** @param {unknown} thrown */
+    const fail = (thrown) => outlet.fail('exception', reportFailure(thrown))
+    process.on('uncaughtException', fail)
+    // A program that listens itself has dealt with it.
+    process.on('unhandledRejection', (reason) => {
+      if (listenerCount('unhandledRejection') === 1) fail(reason)
+    })
+    const names = []
+    const values = []
+    for (const shape of shapes) {
+      const errorClass = createErrorClass(shape)
+      names.push(shape.global)
+      values.push(createNamespace(shape, desk, errorClass))
+      if (shape.errorClass === undefined) continue
+      names.push(shape.errorClass.name)
+      values.push(errorClass)
+    }
+    names.push('console')
+    values.push(createConsole(outlet))
+    /** @type {unknown} */
+    let value
+    try {
+      // The constructor parses the body by itself, so that a stray brace cannot leave it.
+      const body = new AsyncFunction(...names, `'use strict';\n${program}\n//# sourceURL=${programName}`)
+      const completion = apply(body, undefined, values)
+      // `await` reads `constructor`, which the program may have replaced on the prototype.
+      define(completion, 'constructor', hidden(ThePromise))
+      value = await completion
+    } catch (error) {
+      fail(error)
+      return
+    }
+    complete(value)
+  }
+
+  /** @param {unknown} value */
+  function complete(value) {
+    /** @type {string | undefined} */
+    let text
+    try {
+      if (value !== undefined) text = losslessText(value)
+    } catch (error) {
+      outlet.fail('invalid-output', `The program's value is ${isLossy(error) ? error.lossy : 'not lossless JSON'}`)
+      return
+    }
+    outlet.done(text)
+  }
+})

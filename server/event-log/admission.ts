@@ -1,0 +1,91 @@
+import { deepFreeze } from '../json/deep-freeze.ts'
+import { type JsonValue, LosslessJsonError, snapshot } from '../json/lossless.ts'
+import { stringifyJson } from '../json/serialize.ts'
+import type { Append, NewEvent, TableWrite } from './event-log.ts'
+
+/** An event that may be written: frozen data, its text, and what the unique indexes need of it. */
+export interface AdmittedEvent {
+  readonly type: string
+  readonly time: number
+  readonly value: JsonValue
+  readonly text: string
+  /** Of a `tool/call` or a `tool/result`. */
+  readonly callId: string | null
+  readonly surfaceOp: 'append' | null
+  /** Seqs as given; `{ sameAppend }` is resolved when the seq is assigned. */
+  readonly sources: readonly (number | { sameAppend: number })[] | null
+}
+
+export interface AdmittedAppend {
+  readonly session: string | undefined
+  readonly scope: string | undefined
+  readonly closing: boolean
+  readonly events: readonly AdmittedEvent[]
+  readonly writes: readonly TableWrite[]
+}
+
+const mayBeSurface = new Set(['user/message', 'assistant/message', 'tool/result'])
+
+/** Checks everything about an append that needs no look into the log (core.md §23); throws, and then nothing is written. */
+export function admit(request: Append): AdmittedAppend {
+  const { session, scope, events = [], writes = [], closing = false } = request
+  if (events.length > 0 && session === undefined) throw new TypeError('an append with events names its session')
+  return { session, scope, closing, events: events.map(admitEvent), writes }
+}
+
+function admitEvent(event: NewEvent, index: number): AdmittedEvent {
+  const { type, surfaceOp, sourceEventSeqs } = event
+  const time = event.time ?? Date.now()
+  if (!Number.isSafeInteger(time)) throw new TypeError(`event ${type}: time is not a whole number of milliseconds`)
+  if ((surfaceOp !== undefined || sourceEventSeqs !== undefined) && !mayBeSurface.has(type)) {
+    throw new TypeError(`event ${type}: only messages and results have a surfaceOp or sources`)
+  }
+  if (sourceEventSeqs !== undefined) assertSources(type, sourceEventSeqs, index)
+  const value = losslessData(event)
+  return {
+    type,
+    time,
+    value,
+    text: stringifyJson(value),
+    callId: callIdOf(type, value),
+    surfaceOp: surfaceOp ?? null,
+    sources: sourceEventSeqs ?? null
+  }
+}
+
+function losslessData({ type, data }: NewEvent): JsonValue {
+  try {
+    return deepFreeze(snapshot(data))
+  } catch (error) {
+    if (!(error instanceof LosslessJsonError)) throw error
+    throw new TypeError(`event ${type}: ${error.message}`, { cause: error })
+  }
+}
+
+function assertSources(type: string, sources: readonly (number | { sameAppend: number })[], index: number): void {
+  if (sources.length === 0 && type !== 'assistant/message')
+    throw new TypeError(`event ${type}: an empty list of sources`)
+  const seen = new Set<string>()
+  for (const source of sources) {
+    const within = typeof source === 'object'
+    const seq = within ? source.sameAppend : source
+    if (!Number.isSafeInteger(seq) || seq < 0) throw new TypeError(`event ${type}: a source is not a seq`)
+    if (within && seq >= index) throw new TypeError(`event ${type}: a source must be an earlier event`)
+    const key = `${within}:${seq}`
+    if (seen.has(key)) throw new TypeError(`event ${type}: a source stands twice`)
+    seen.add(key)
+  }
+}
+
+/** `data.callId` of a call, `data.message.source.callId` of a result. */
+function callIdOf(type: string, data: JsonValue): string | null {
+  if (type !== 'tool/call' && type !== 'tool/result') return null
+  const callId = type === 'tool/call' ? own(data, 'callId') : own(own(own(data, 'message'), 'source'), 'callId')
+  if (typeof callId !== 'string') throw new TypeError(`event ${type}: names no call`)
+  return callId
+}
+
+function own(value: JsonValue | undefined, key: string): JsonValue | undefined {
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isObject && Object.hasOwn(value, key) ? value[key] : undefined
+}

@@ -1,0 +1,184 @@
+import { pack } from '../blobs.js'
+import { chainHash, genesis } from './chain.js'
+import { RefusedWrite } from './side-tables.js'
+
+// Sessions whose last event is remembered; beyond it the memory starts afresh.
+const rememberedTails = 20_000
+
+/** @typedef {import('./protocol.ts').WireAppend} WireAppend */
+/** @typedef {import('./protocol.ts').WireResult} WireResult */
+/** @typedef {{ scope: string, seq: number, hash: Buffer }} Tail */
+
+/**
+ * The one append path: assigns `seq` and `position` and links the hash chain. A batch is one transaction; an append that is
+ * refused leaves nothing behind while the others of its batch commit.
+ * @param {import('better-sqlite3').Database} db
+ * @param {ReturnType<typeof import('./side-tables.js').openSideTables>} sideTables
+ * @param {Set<string>} damaged sessions that take no more events
+ */
+export function openAppender(db, sideTables, damaged) {
+  const savepoint = db.prepare('SAVEPOINT one_append')
+  const release = db.prepare('RELEASE one_append')
+  const rollback = db.prepare('ROLLBACK TO one_append')
+  const findSession = db.prepare('SELECT scope, first_seq, anchor FROM sessions WHERE id = ?')
+  const findTail = db.prepare('SELECT seq, hash FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1')
+  const insertEvent = db.prepare(
+    'INSERT INTO events (position, session, seq, type, time, call_id, surface_op, sources, data, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)'
+  )
+  const keepHead = db.prepare('UPDATE log SET head = max(head, ?)')
+  const stored = /** @type {{ head: number, hash: Buffer | null }} */ (
+    db
+      .prepare(
+        'SELECT max(log.head, coalesce((SELECT max(position) FROM events), -1)) AS head, (SELECT hash FROM events ORDER BY position DESC LIMIT 1) AS hash FROM log'
+      )
+      .get()
+  )
+  let head = { position: stored.head, hash: stored.hash ?? genesis }
+  /** @type {Map<string, Tail>} */
+  const tails = new Map()
+
+  /** @param {string} session @returns {Tail} */
+  function tailOf(session) {
+    const known = tails.get(session)
+    if (known !== undefined) return known
+    const row = /** @type {{ scope: string, first_seq: number, anchor: string | null } | undefined} */ (
+      findSession.get(session)
+    )
+    if (row === undefined) throw new RefusedWrite('unknown-session', `no session ${session}`)
+    const last = /** @type {{ seq: number, hash: Buffer } | undefined} */ (findTail.get(session))
+    if (last !== undefined) return { scope: row.scope, ...last }
+    return {
+      scope: row.scope,
+      seq: row.first_seq - 1,
+      hash: row.anchor === null ? genesis : Buffer.from(row.anchor, 'hex')
+    }
+  }
+
+  /** @param {WireAppend} append @returns {WireResult} */
+  function write({ session, scope, events, writes }) {
+    // The session's row comes first: a new one is what its events and other rows refer to.
+    const isSession = (/** @type {WireAppend['writes'][number]} */ { table, op }) =>
+      table === 'sessions' && op !== 'delete'
+    for (const each of writes.filter(isSession)) {
+      sideTables.apply(each, Number.NaN)
+      if ('scope' in each.row) tails.delete(idOf(each))
+    }
+    const tail = session === undefined ? undefined : tailOf(session)
+    for (const each of writes.filter((each) => !isSession(each))) {
+      sideTables.apply(each, (tail?.seq ?? -1) + 1)
+      if (each.table !== 'sessions') continue
+      // The newest positions may go with a session; they must not be given twice.
+      keepHead.run(head.position)
+      tails.delete(idOf(each))
+    }
+    if (session === undefined || tail === undefined) return { ok: true, scope: '', seq: 0, position: 0 }
+    if (damaged.has(session)) throw new RefusedWrite('damaged', `session ${session} is damaged`)
+    if (scope !== undefined && scope !== tail.scope)
+      throw new RefusedWrite('unknown-session', `no session ${session} in ${scope}`)
+    const first = { seq: tail.seq + 1, position: head.position + 1 }
+    let { hash } = tail
+    let { position } = head
+    for (const [index, { type, time, text, callId, surfaceOp, sources }] of events.entries()) {
+      const seq = first.seq + index
+      position = first.position + index
+      const cited = sources === null ? null : JSON.stringify(citedSeqs(sources, first.seq, seq))
+      const previous = hash
+      const columns = {
+        position,
+        session,
+        seq,
+        type,
+        time,
+        call_id: callId,
+        surface_op: surfaceOp,
+        sources: cited,
+        text
+      }
+      hash = chainHash(previous, columns)
+      insertEvent.run(position, session, seq, type, time, callId, surfaceOp, cited, pack(text), previous, hash)
+    }
+    if (events.length === 0) return { ok: true, scope: tail.scope, ...first }
+    head = { position, hash }
+    tails.set(session, { scope: tail.scope, seq: tail.seq + events.length, hash })
+    return { ok: true, scope: tail.scope, ...first }
+  }
+
+  /** @param {WireAppend} append @returns {WireResult} */
+  function writeOrRefuse(append) {
+    const before = head
+    savepoint.run()
+    try {
+      const result = write(append)
+      release.run()
+      return result
+    } catch (error) {
+      const refusal = refusalOf(error)
+      if (refusal === undefined) throw error
+      rollback.run()
+      release.run()
+      head = before
+      tails.clear()
+      return refusal
+    }
+  }
+
+  const transaction = db.transaction((/** @type {readonly WireAppend[]} */ appends) => appends.map(writeOrRefuse))
+
+  return {
+    get head() {
+      return head
+    },
+    /**
+     * Results in order. Throws when the batch as a whole could not be committed; then nothing of it is stored.
+     * @param {readonly WireAppend[]} appends
+     */
+    commit(appends) {
+      if (tails.size > rememberedTails) tails.clear()
+      const before = head
+      try {
+        return transaction.immediate(appends)
+      } catch (error) {
+        head = before
+        tails.clear()
+        throw error
+      }
+    },
+    /** Forgets what is remembered of a session whose rows another statement changed. @param {string} session */
+    forget(session) {
+      tails.delete(session)
+    }
+  }
+}
+
+/** @param {WireAppend['writes'][number]} write */
+function idOf({ row: { id } }) {
+  return typeof id === 'string' ? id : ''
+}
+
+/**
+ * @param {NonNullable<WireAppend['events'][number]['sources']>} sources
+ * @param {number} firstSeq
+ * @param {number} seq
+ */
+function citedSeqs(sources, firstSeq, seq) {
+  const cited = sources.map((source) => (typeof source === 'object' ? firstSeq + source.sameAppend : source))
+  if (cited.some((source) => source >= seq)) throw new RefusedWrite('invalid', 'a source must be an earlier event')
+  if (new Set(cited).size < cited.length) throw new RefusedWrite('invalid', 'a source stands twice')
+  return cited
+}
+
+/**
+ * What is the append's own fault; anything else is the database's.
+ * @param {unknown} error
+ * @returns {WireResult | undefined}
+ */
+function refusalOf(error) {
+  if (error instanceof RefusedWrite)
+    return { ok: false, reason: error.reason, message: error.message, table: error.table }
+  const { code = '', message } = /** @type {{ code?: string, message: string }} */ (error)
+  if (code === 'SQLITE_CONSTRAINT_UNIQUE' || code === 'SQLITE_CONSTRAINT_PRIMARYKEY') {
+    return { ok: false, reason: 'conflict', message, table: /failed: (\w+)\./.exec(message)?.[1] ?? '' }
+  }
+  const isItsFault = code === '' || /^SQLITE_(CONSTRAINT|MISMATCH|TOOBIG|RANGE)/.test(code)
+  return isItsFault ? { ok: false, reason: 'invalid', message, table: '' } : undefined
+}

@@ -1,0 +1,308 @@
+import type { Worker } from 'node:worker_threads'
+import { RequestError } from '../../errors.ts'
+import { admit } from '../admission.ts'
+import { CommitListeners, committedEvents } from '../commits.ts'
+import {
+  type Append,
+  ConflictError,
+  type ConflictTable,
+  type EventLog,
+  type EventPage,
+  type EventQuery,
+  type LogState,
+  type Row,
+  type StoredEvent,
+  StoreUnavailableError,
+  type TableName,
+  tables
+} from '../event-log.ts'
+import { type EventFields, storedEvent } from '../../events/stored-event.ts'
+import { assertQuery, pageBytes } from '../query.ts'
+import { GroupCommit, type Waiting } from './group-commit.ts'
+import { LogOpenError, type LogOpenCode } from './open-error.js'
+import type { FromWriter, ToWriter, Trouble, WireEvent, WirePage, WireResult, WriterOptions } from './protocol.ts'
+import { ReaderThread, startThread } from './reader.ts'
+
+export interface SqliteLogOptions {
+  /** Made when missing. Held by a lock file while the log is open. */
+  directory: string
+  /** `full` (default): an acknowledged event survives a power cut; `normal`: it survives the death of the process. */
+  synchronous?: 'full' | 'normal'
+  /** Size of the disk reserve; 16 MiB by default, 0 for none. */
+  ballastBytes?: number
+  /** How often a log that cannot store looks whether it can again; 1000 by default. */
+  probeMs?: number
+  /** The log is beyond repair while running: nothing is acknowledged any more and the process should exit with 74. */
+  onFatal?: (error: Error) => void
+  onWarning?: (message: string, details: Record<string, unknown>) => void
+}
+
+const defaultBallastBytes = 16 * 1024 * 1024
+
+/** Opens the log of a directory; rejects with `LogOpenError`, whose `exitCode` is the process's (reliability.md §2.1). */
+export async function openSqliteLog(options: SqliteLogOptions): Promise<SqliteLog> {
+  const { directory, synchronous = 'full', ballastBytes = defaultBallastBytes, probeMs = 1000 } = options
+  const threadOptions: WriterOptions = { directory, synchronous, ballastBytes, probeMs, tables }
+  const writer = startThread(new URL('./writer-thread.js', import.meta.url), threadOptions)
+  // Both threads take a while to load the codec, so they do it side by side; the reader opens nothing before it is asked.
+  const reader = new ReaderThread(threadOptions)
+  const first = await new Promise<FromWriter>((resolve, reject) => {
+    writer.once('message', resolve)
+    writer.once('error', reject)
+  })
+  writer.removeAllListeners('error')
+  if (first.kind === 'refused') {
+    await reader.close()
+    throw new LogOpenError(first.code as LogOpenCode, first.message)
+  }
+  if (first.kind !== 'ready') throw new Error(`the writer thread began with ${first.kind}`)
+  return new SqliteLog(writer, reader, first, options)
+}
+
+export class SqliteLog implements EventLog {
+  readonly logId: string
+  /** The last run's newest events are missing, so `logId` is new (reliability.md §0.4). */
+  readonly hasLostTail: boolean
+  /** Sessions found broken; their events are neither read nor added to. */
+  readonly damagedSessions: Set<string>
+  readonly #writer: Worker
+  readonly #reader: ReaderThread
+  readonly #options: SqliteLogOptions
+  readonly #listeners = new CommitListeners()
+  readonly #stateListeners = new Set<(state: LogState) => void>()
+  readonly #queue = new GroupCommit((appends) => this.#tell({ kind: 'batch', appends }))
+  readonly #jobs = new Map<number, (error: Error | undefined) => void>()
+  #head: number
+  #commits = 0
+  #state: LogState = 'open'
+  #trouble: Trouble | 'fatal' | undefined
+  #reopened: (() => void) | undefined
+  #closed: Promise<void> | undefined
+  #onClosed: (() => void) | undefined
+  #lastJob = 0
+
+  constructor(
+    writer: Worker,
+    reader: ReaderThread,
+    ready: Extract<FromWriter, { kind: 'ready' }>,
+    options: SqliteLogOptions
+  ) {
+    this.logId = ready.logId
+    this.hasLostTail = ready.lostTail
+    this.damagedSessions = new Set(ready.damaged)
+    this.#head = ready.head
+    this.#options = options
+    this.#writer = writer
+    writer.on('message', (message: FromWriter) => this.#onMessage(message))
+    writer.on('error', (error: Error) => this.#die(error))
+    writer.on('exit', () => this.#die(new Error('the writer thread ended')))
+    this.#reader = reader
+    reader.onDeath = (error) => this.#die(error)
+    reader.onDamaged = (session) => {
+      this.damagedSessions.add(session)
+      this.#tell({ kind: 'damaged', session })
+    }
+  }
+
+  get state(): LogState {
+    return this.#state
+  }
+
+  get head(): number {
+    return this.#head
+  }
+
+  /** Transactions committed since the log was opened. */
+  get commits(): number {
+    return this.#commits
+  }
+
+  async append(request: Append): Promise<readonly StoredEvent[]> {
+    this.#listeners.assertNotTelling(request.session)
+    const append = admit(request)
+    if (this.#closed !== undefined) throw new StoreUnavailableError('the event log is closed')
+    if (this.#isRefused(append)) throw new StoreUnavailableError(`the event log is unavailable (${this.#trouble})`)
+    return await new Promise((resolve, reject) => this.#queue.add({ append, resolve, reject }))
+  }
+
+  async read(query: EventQuery): Promise<EventPage> {
+    assertQuery(query)
+    const page: EventPage = { events: [], head: -1 }
+    let { after } = query
+    const { maxBytes = pageBytes } = query
+    for (let length = 0; ;) {
+      const limit = query.limit - page.events.length
+      const part = await this.#reader.ask<WirePage>({
+        kind: 'page',
+        query: { ...query, after, limit, maxBytes: maxBytes - length }
+      })
+      for (const event of part.events) {
+        length += event.text.length
+        page.events.push(fromWire(event))
+      }
+      page.head = part.head
+      if (after === query.after && part.oldest !== undefined) page.oldest = part.oldest
+      if (part.damaged.length > 0) page.damaged = [...new Set([...(page.damaged ?? []), ...part.damaged])]
+      if (part.next === undefined) return page
+      if (page.events.length === query.limit || length >= maxBytes) return { ...page, next: part.next }
+      after = part.next
+    }
+  }
+
+  rows(table: TableName, where: Row, limit = 1000): Promise<Row[]> {
+    return this.#reader.ask<Row[]>({ kind: 'rows', table, where, limit })
+  }
+
+  async *exportSession(session: string): AsyncGenerator<Uint8Array> {
+    for (let after: number | undefined = -1; after !== undefined;) {
+      const part: { frames?: Uint8Array; next?: number } = await this.#reader.ask({ kind: 'export', session, after })
+      if (part.frames === undefined) throw new RequestError('UNKNOWN_SESSION')
+      if (part.frames.length > 0) yield part.frames
+      after = part.next
+    }
+  }
+
+  prune(session: string, beforeSeq: number): Promise<void> {
+    return this.#job((id) => ({ kind: 'prune', id, session, beforeSeq }))
+  }
+
+  /** An online copy of the whole log into `file`, without stopping appends (reliability.md C11). */
+  backup(file: string): Promise<void> {
+    return this.#job((id) => ({ kind: 'backup', id, file }))
+  }
+
+  onCommit(listener: (events: readonly StoredEvent[]) => void): () => void {
+    return this.#listeners.add(listener)
+  }
+
+  onState(listener: (state: LogState) => void): () => void {
+    const own = (state: LogState) => listener(state)
+    this.#stateListeners.add(own)
+    return () => void this.#stateListeners.delete(own)
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#close()
+    return this.#closed
+  }
+
+  async #close(): Promise<void> {
+    if (this.#trouble !== 'fatal') {
+      await this.#queue.idle()
+      await this.#reader.close()
+      await new Promise<void>((resolve) => {
+        this.#onClosed = resolve
+        this.#tell({ kind: 'close' })
+      })
+    } else {
+      await this.#reader.close()
+    }
+    await this.#writer.terminate()
+    this.#setState('closed')
+  }
+
+  #tell(message: ToWriter): void {
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
+    this.#writer.postMessage(message)
+  }
+
+  #isRefused({ closing }: { closing: boolean }): boolean {
+    return this.#state !== 'open' && !(closing && this.#trouble === 'disk-full')
+  }
+
+  #onMessage(message: FromWriter): void {
+    switch (message.kind) {
+      case 'acks':
+        return this.#settle(this.#queue.answered(), message.results)
+      case 'state':
+        this.#trouble = message.trouble
+        this.#reopened?.()
+        this.#reopened = undefined
+        return this.#setState(message.state, message.message)
+      case 'reopen?':
+        return void this.#letReopen()
+      case 'fatal':
+        return this.#die(new Error(message.message))
+      case 'warning':
+        return this.#options.onWarning?.(message.message, message.details)
+      case 'done':
+        this.#jobs.get(message.id)?.(message.error === undefined ? undefined : new StoreUnavailableError(message.error))
+        return void this.#jobs.delete(message.id)
+      case 'closed':
+        return this.#onClosed?.()
+      case 'ready':
+      case 'refused':
+    }
+  }
+
+  #settle(batch: readonly Waiting[], results: readonly WireResult[]): void {
+    if (results.some(({ ok }) => ok)) this.#commits += 1
+    for (const [index, waiting] of batch.entries()) {
+      const result = results[index]
+      if (result?.ok !== true) {
+        waiting.reject(refusal(result))
+        continue
+      }
+      const { append } = waiting
+      const events = append.session === undefined ? [] : committedEvents(append, append.session, result)
+      this.#head = events.at(-1)?.position ?? this.#head
+      if (events.length > 0) this.#listeners.tell(events)
+      waiting.resolve(events)
+    }
+  }
+
+  async #letReopen(): Promise<void> {
+    await this.#reader.suspend(new Promise<void>((resolve) => (this.#reopened = resolve)))
+    this.#tell({ kind: 'reopen' })
+  }
+
+  #setState(state: LogState, reason?: string): void {
+    if (state === this.#state) return
+    this.#state = state
+    if (reason !== undefined) this.#options.onWarning?.(`the event log is ${state}`, { reason })
+    for (const waiting of this.#queue.withdraw((append) => this.#isRefused(append))) {
+      waiting.reject(new StoreUnavailableError(`the event log is ${state}`))
+    }
+    for (const listener of this.#stateListeners) listener(state)
+  }
+
+  /** Nothing more can be acknowledged: every append, waiting or sent, fails. */
+  #die(error: Error): void {
+    if (this.#trouble === 'fatal' || this.#onClosed !== undefined) return
+    this.#trouble = 'fatal'
+    this.#reopened?.()
+    this.#setState('unavailable', error.message)
+    for (const waiting of this.#queue.answered()) waiting.reject(new StoreUnavailableError(error.message))
+    for (const settle of this.#jobs.values()) settle(error)
+    this.#jobs.clear()
+    this.#options.onFatal?.(error)
+  }
+
+  #job(message: (id: number) => ToWriter): Promise<void> {
+    if (this.#closed !== undefined || this.#trouble === 'fatal') {
+      return Promise.reject(new StoreUnavailableError('the event log is closed'))
+    }
+    const id = (this.#lastJob += 1)
+    return new Promise((resolve, reject) => {
+      this.#jobs.set(id, (error) => (error === undefined ? resolve() : reject(error)))
+      this.#tell(message(id))
+    })
+  }
+}
+
+function refusal(result: Extract<WireResult, { ok: false }> | undefined): Error {
+  const { reason = 'unavailable', message = 'no answer', table = '' } = result ?? {}
+  if (reason === 'conflict') return new ConflictError(table as ConflictTable, message)
+  if (reason === 'unknown-session') return new RequestError('UNKNOWN_SESSION', undefined, { details: message })
+  if (reason === 'damaged') return new RequestError('LOG_CORRUPT', message)
+  return reason === 'invalid' ? new TypeError(message) : new StoreUnavailableError(message)
+}
+
+function fromWire({ text, surface_op: surfaceOp, sources, ...rest }: WireEvent): StoredEvent {
+  const fields: EventFields = {
+    ...rest,
+    ...(surfaceOp === null ? {} : { surfaceOp }),
+    ...(sources === null ? {} : { sourceEventSeqs: Object.freeze(JSON.parse(sources) as number[]) })
+  }
+  return storedEvent(fields, text)
+}

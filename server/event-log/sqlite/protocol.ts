@@ -1,0 +1,84 @@
+import type { AdmittedEvent } from '../admission.ts'
+import type { Cell, EventQuery, LogState, Row, TableName, TableWrite } from '../event-log.ts'
+
+/** An append as the writer thread gets it: the data as text. */
+export interface WireAppend {
+  session: string | undefined
+  scope: string | undefined
+  closing: boolean
+  events: Omit<AdmittedEvent, 'value'>[]
+  writes: readonly TableWrite[]
+}
+
+/** `seq` and `position` are those of the append's first event. */
+export type WireResult =
+  | { ok: true; scope: string; seq: number; position: number }
+  | {
+      ok: false
+      reason: 'conflict' | 'invalid' | 'unknown-session' | 'damaged' | 'unavailable'
+      message: string
+      table: string
+    }
+
+/** What a thread is started with. */
+export interface WriterOptions {
+  directory: string
+  synchronous: 'full' | 'normal'
+  ballastBytes: number
+  probeMs: number
+  tables: Record<TableName, { readonly key: readonly string[] }>
+}
+
+export type ToWriter =
+  | { kind: 'batch'; appends: WireAppend[] }
+  | { kind: 'reopen' }
+  | { kind: 'prune'; id: number; session: string; beforeSeq: number }
+  | { kind: 'backup'; id: number; file: string }
+  | { kind: 'damaged'; session: string }
+  | { kind: 'close' }
+
+/** Why nothing can be stored; with `disk-full` closing appends still may be. */
+export type Trouble = 'disk-full' | 'io' | 'busy'
+
+export type FromWriter =
+  | { kind: 'ready'; logId: string; head: number; damaged: string[]; lostTail: boolean }
+  | { kind: 'refused'; code: string; message: string }
+  | { kind: 'acks'; results: WireResult[] }
+  | { kind: 'done'; id: number; error?: string }
+  | { kind: 'state'; state: LogState; trouble?: Trouble; message?: string }
+  | { kind: 'reopen?' }
+  | { kind: 'fatal'; message: string }
+  | { kind: 'warning'; message: string; details: Record<string, Cell> }
+  | { kind: 'closed' }
+
+/** An event as read: the data as text. */
+export interface WireEvent {
+  position: number
+  session: string
+  scope: string
+  seq: number
+  type: string
+  time: number
+  surface_op: 'append' | null
+  sources: string | null
+  text: string
+}
+
+export interface WirePage {
+  events: WireEvent[]
+  head: number
+  oldest?: number
+  next?: number
+  damaged: string[]
+}
+
+export type ReadRequest =
+  | { kind: 'page'; query: EventQuery }
+  | { kind: 'rows'; table: TableName; where: Row; limit: number }
+  | { kind: 'export'; session: string; after: number }
+  | { kind: 'suspend' }
+
+export type ToReader = { id: number; request: ReadRequest }
+export type FromReader =
+  | { id: number; value: unknown }
+  | { id: number; error: { damaged: string | undefined; message: string } }

@@ -1,0 +1,10 @@
+// The package ships no types; these are the parts used here.
+declare module 'zstd-codec' {
+  export interface SimpleCodec {
+    compress(bytes: Uint8Array, level?: number): Uint8Array | null
+    /** `null` for a frame without a content size and for concatenated frames; throws a string when out of memory. */
+    decompress(bytes: Uint8Array): Uint8Array | null
+  }
+  const zstdCodec: { ZstdCodec: { run(ready: (binding: { Simple: new () => SimpleCodec }) => void): void } }
+  export default zstdCodec
+}

@@ -1,0 +1,219 @@
+import { randomUUID } from 'node:crypto'
+import type { LiveEvents } from '../events/vocabulary.ts'
+import type { NewEvent, StoredEvent, TableWrite } from '../event-log/event-log.ts'
+import { stringifyJson } from '../json/serialize.ts'
+import type { JsonValue } from '../json/lossless.ts'
+import { abortedBeforeDispatch } from '../pipeline/cancellation.ts'
+import type { ExecutionInput } from '../pipeline/execution.ts'
+import type { Dispatched, InFlight, Pipeline } from '../pipeline/pipeline.ts'
+import type { ToolResult } from '../pipeline/result.ts'
+import type { ScheduledCall } from '../scheduler/scheduler.ts'
+import type { Session } from '../sessions/session.ts'
+import type { StepRef } from '../sessions/turns.ts'
+import { type CallAnswer, resultEventData, type StoredOutcome, storedOutcome } from './answer.ts'
+import type { LiveCall, PlannedCall } from './live-call.ts'
+
+/** What a call needs of the engine. */
+export interface CallEngine {
+  pipeline: Pipeline
+  publish<K extends keyof LiveEvents>(type: K, event: LiveEvents[K]): void
+}
+
+/** Where a call stands, and the events and writes that its append begins with (the opening of its step). */
+export interface CallPlace {
+  session: Session
+  ref: StepRef
+  opening: () => { events: readonly NewEvent[]; writes: readonly TableWrite[] }
+  /** Its row was written as `accepted` already. */
+  isAccepted?: boolean
+  /** Called just before the result is appended: the last call of a batch closes its step. */
+  beforeResult?: () => void
+}
+
+const notStarted = { effect: 'none', retryable: true } as const
+
+/**
+ * One call between the log and the pipeline: `tool/call` is appended before policy runs and acknowledged before the body may
+ * (core.md §22.2); `tool/result` is appended, with the stored outcome, before anybody gets it.
+ */
+export class CallRun implements ScheduledCall {
+  readonly #engine: CallEngine
+  readonly #place: CallPlace
+  readonly #plan: PlannedCall
+  readonly #live: LiveCall
+  readonly #startedAt = Date.now()
+  readonly #startedMs = performance.now()
+  #durationMs = 0
+  #logged: Promise<number> | undefined
+  #outcome: ({ call: InFlight } & Dispatched) | undefined
+
+  constructor(engine: CallEngine, place: CallPlace, plan: PlannedCall, live: LiveCall) {
+    this.#engine = engine
+    this.#place = place
+    this.#plan = plan
+    this.#live = live
+  }
+
+  mode(): 'parallel' | 'exclusive' {
+    return this.#engine.pipeline.executionMode(this.#input()).kind
+  }
+
+  async start(): Promise<(() => Promise<void>) | undefined> {
+    const logged = this.#appendCall()
+    // A refused append must stop the call also while policy is still thinking.
+    logged.catch((error: unknown) => this.#live.controller.abort(error))
+    this.#logged = logged
+    this.#live.state = 'running'
+    const prepared = await this.#engine.pipeline.prepare(this.#input())
+    if (prepared.stage !== 'dispatch') {
+      this.#outcome = prepared
+      return undefined
+    }
+    return async () => {
+      await logged
+      this.#outcome = { call: prepared.call, ...(await this.#engine.pipeline.dispatch(prepared.call)) }
+    }
+  }
+
+  async commit(): Promise<void> {
+    const outcome = this.#outcome
+    if (outcome === undefined || this.#logged === undefined)
+      throw new Error('a call is committed before it has an outcome')
+    const callSeq = await this.#logged
+    const { pipeline } = this.#engine
+    const result =
+      outcome.stage === 'post-result'
+        ? await pipeline.finalize(outcome.call, outcome.result)
+        : pipeline.finish(outcome.call, outcome.result)
+    const failure = {
+      effect: pipeline.effectOf(outcome.call, result),
+      retryable: pipeline.isRetryable(outcome.call, result)
+    }
+    const stored = this.#withNotices(storedOutcome(result, failure))
+    await this.#settle(result, stored, callSeq, (events, following) =>
+      this.#place.session.append(events, { writes: [this.#doneWrite(stored, 0)], following, closing: true })
+    )
+  }
+
+  /** The durable pair of a call that never started: no hook, finalizer or observer sees it (core.md §22.5). */
+  async skip(): Promise<void> {
+    const result = abortedBeforeDispatch()
+    const stored = storedOutcome(result, notStarted)
+    const { events: opening, writes } = this.#place.opening()
+    const at = opening.length
+    await this.#settle(result, stored, { sameAppend: at }, (events, following) =>
+      this.#place.session.append([...opening, this.#callEvent(), ...events], {
+        writes: [...writes, this.#startedWrite(at), this.#doneWrite(stored, at + 1)],
+        following,
+        closing: true
+      })
+    )
+  }
+
+  /** Contexts that came between calls appear in the next answer (api.md §2), and so in its replays. */
+  #withNotices(outcome: StoredOutcome): StoredOutcome {
+    const notices = this.#place.session.takeUndelivered()
+    if (notices.length === 0) return outcome
+    return { ...outcome, additionalContexts: [...notices, ...(outcome.additionalContexts ?? [])] }
+  }
+
+  async #settle(
+    result: ToolResult,
+    outcome: StoredOutcome,
+    callSeq: number | { sameAppend: number },
+    append: (events: NewEvent[], following: () => NewEvent[]) => Promise<readonly StoredEvent[]>
+  ): Promise<void> {
+    const { session, ref } = this.#place
+    this.#place.beforeResult?.()
+    this.#durationMs = Math.round((performance.now() - this.#startedMs) * 1000) / 1000
+    for (const context of result.additionalContexts ?? []) session.queueContext(context, { isDelivered: true })
+    const resultEvent: NewEvent = {
+      type: 'tool/result',
+      data: resultEventData({ ...ref, callId: this.#plan.callId, messageId: randomUUID() }, result),
+      surfaceOp: 'append',
+      sourceEventSeqs: [callSeq]
+    }
+    const following = (): NewEvent[] =>
+      session.turns.leave(ref, {
+        concludes: outcome.concludesTurn === true,
+        hasQueuedContexts: session.hasQueuedContexts
+      })
+    const stored = await append([resultEvent], following)
+    const event = stored.find(({ type }) => type === 'tool/result')
+    const answer: CallAnswer = {
+      ...this.#identity(),
+      callSeq: event?.sourceEventSeqs?.[0] ?? -1,
+      resultSeq: event?.seq ?? -1,
+      startedAt: this.#startedAt,
+      durationMs: this.#durationMs,
+      isError: result.isError,
+      ...outcome,
+      content: result.content,
+      ...(result.meta === undefined ? {} : { meta: result.meta })
+    }
+    this.#engine.publish('tools/result', {
+      ...this.#identity(),
+      isError: result.isError,
+      ...(outcome.error === undefined ? {} : { error: outcome.error })
+    })
+    this.#live.resolve(answer)
+  }
+
+  async #appendCall(): Promise<number> {
+    const { events, writes } = this.#place.opening()
+    const stored = await this.#place.session.append([...events, this.#callEvent()], {
+      writes: [...writes, this.#startedWrite(events.length)]
+    })
+    return stored.at(-1)?.seq ?? -1
+  }
+
+  #callEvent(): NewEvent {
+    const { turn, step } = this.#place.ref
+    const { callId, name, raw } = this.#plan
+    return { type: 'tool/call', data: { turn, step, callId, name, arguments: raw } }
+  }
+
+  #startedWrite(seqOf: number): TableWrite {
+    const { callId, name, argumentsHash } = this.#plan
+    const { session, ref } = this.#place
+    const row = { session: session.id, call_id: callId, name, args_hash: argumentsHash, ...ref, state: 'started' }
+    const accepted = this.#place.isAccepted === true ? {} : { accepted_at: this.#startedAt }
+    return { table: 'calls', op: 'put', row: { ...row, ...accepted, call_seq: { seqOf }, started_at: this.#startedAt } }
+  }
+
+  #doneWrite(outcome: StoredOutcome, seqOf: number): TableWrite {
+    return {
+      table: 'calls',
+      op: 'put',
+      row: {
+        session: this.#place.session.id,
+        call_id: this.#plan.callId,
+        state: 'done',
+        result_seq: { seqOf },
+        duration_ms: this.#durationMs,
+        outcome: stringifyJson(outcome as unknown as JsonValue)
+      }
+    }
+  }
+
+  #identity(): { callId: string; name: string; scope: string; session: string } {
+    const { session } = this.#place
+    return { callId: this.#plan.callId, name: this.#plan.name, scope: session.scope.id, session: session.id }
+  }
+
+  #input(): ExecutionInput {
+    const { callId, name, signal } = this.#plan
+    return {
+      callId,
+      name,
+      arguments: this.#plan.arguments,
+      agent: this.#place.session,
+      signal,
+      ...(this.#plan.argumentsError === undefined ? {} : { argumentsError: this.#plan.argumentsError }),
+      onProgress: (chunk) => this.#engine.publish('tool/progress', { ...this.#identity(), chunk }),
+      onState: (state) => {
+        this.#live.state = state
+      }
+    }
+  }
+}

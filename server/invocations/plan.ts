@@ -1,0 +1,100 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { RequestError } from '../errors.ts'
+import { canonicalJson } from '../json/canonical.ts'
+import { isLosslessJson, type JsonValue } from '../json/lossless.ts'
+import { memberText } from '../json/member-text.ts'
+import { JsonTextError, parseJson, unsafeNumberPaths } from '../json/parse-body.ts'
+import { formatPath, type PathStep } from '../json/path.ts'
+import { stringifyJson } from '../json/serialize.ts'
+import { ToolArgsError } from '../tools/args-error.ts'
+
+/** What a request says of one call (api.md §2): `rawArguments`, as a model wrote them, or `arguments`; neither means `{}`. */
+export interface CallRequest {
+  callId?: string
+  name: string
+  arguments?: JsonValue
+  rawArguments?: string
+  /** The JSON text that `arguments` came in, and where: what a parsed number no longer tells (core.md §2.8). */
+  text?: ArgumentsText
+}
+
+export interface ArgumentsText {
+  body: string
+  path: readonly PathStep[]
+  /** Paths of integers that a double does not hold, at least the first below `path`. */
+  unsafe: readonly (readonly PathStep[])[]
+}
+
+/** A call with its id, its arguments parsed once, and what its identity is. */
+export interface ParsedCall {
+  callId: string
+  isNamedByCaller: boolean
+  name: string
+  arguments: JsonValue
+  /** What `tool/call` stores. */
+  raw: string
+  argumentsHash: string
+  /** Fails the call before any policy sees it. */
+  argumentsError?: ToolArgsError
+}
+
+// Control characters are what a log line or a terminal would act upon.
+// oxlint-disable-next-line no-control-regex
+const callIdPattern = /^[^\u0000-\u001f\u007f-\u009f]{1,256}$/u
+
+export function parseCall(request: CallRequest): ParsedCall {
+  if (request.callId !== undefined && !callIdPattern.test(request.callId)) {
+    throw new RequestError('BAD_REQUEST', 'a callId is 1 to 256 characters without controls')
+  }
+  if (request.arguments !== undefined && request.rawArguments !== undefined) {
+    throw new RequestError('BAD_REQUEST', 'arguments and rawArguments exclude each other')
+  }
+  const isRaw = request.rawArguments !== undefined
+  const value = isRaw ? parseRaw(request.rawArguments ?? '') : (request.arguments ?? {})
+  const unsafe = isRaw ? unsafeInRaw(request.rawArguments ?? '', value) : unsafeIn(request.text)
+  const raw = request.rawArguments ?? compactText(value, unsafe !== undefined, request.text)
+  return {
+    callId: request.callId ?? randomUUID(),
+    isNamedByCaller: request.callId !== undefined,
+    name: request.name,
+    arguments: value,
+    raw,
+    // A value that is not what was sent is known by what was sent.
+    argumentsHash: digest(unsafe === undefined ? canonicalJson(value) : raw),
+    ...(unsafe === undefined
+      ? {}
+      : {
+          argumentsError: new ToolArgsError([
+            `"${formatPath('', unsafe)}" is an integer beyond 2^53 - 1; send it as a string`
+          ])
+        })
+  }
+}
+
+const digest = (text: string): string => createHash('sha256').update(text).digest('base64url')
+
+/** As received where the value is not lossless, since writing it anew would change it (api.md §2). */
+function compactText(value: JsonValue, isUnsafe: boolean, text: ArgumentsText | undefined): string {
+  if (text !== undefined && (isUnsafe || !isLosslessJson(value))) return memberText(text.body, text.path) ?? '{}'
+  return stringifyJson(value)
+}
+
+function unsafeIn(text: ArgumentsText | undefined): readonly PathStep[] | undefined {
+  const found = text?.unsafe.find((path) => text.path.every((step, index) => path[index] === step))
+  return found?.slice(text?.path.length)
+}
+
+/** Text that is no JSON is a string, and has no numbers. */
+const unsafeInRaw = (raw: string, value: JsonValue): readonly PathStep[] | undefined =>
+  value === raw ? undefined : unsafeNumberPaths(raw, 0)[0]
+
+/** Empty text is `{}`; text that is not JSON is itself the arguments, so that a typed tool refuses it (core.md §22.1). */
+function parseRaw(text: string): JsonValue {
+  if (text === '') return {}
+  try {
+    return parseJson(text)
+  } catch (error) {
+    if (error instanceof JsonTextError) return text
+    throw error
+  }
+}

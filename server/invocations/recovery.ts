@@ -1,0 +1,124 @@
+import type { EventLog, NewEvent, Row, StoredEvent, TableWrite } from '../event-log/event-log.ts'
+import { stringifyJson } from '../json/serialize.ts'
+import type { JsonValue } from '../json/lossless.ts'
+import { resultEventData, storedOutcome } from './answer.ts'
+import type { Effect, Failure } from '../pipeline/result.ts'
+
+/** How a call that a dead server left is closed (core.md §23, §30). */
+const closings = {
+  started: {
+    name: 'ToolOutcomeUnknownError',
+    code: 'TOOL_OUTCOME_UNKNOWN',
+    message:
+      'the server stopped while this call was running, so its outcome is unknown; call it again only if it is read-only or idempotent, otherwise verify first',
+    effect: 'unknown',
+    retryable: false
+  },
+  accepted: {
+    name: 'ToolNotStartedError',
+    code: 'TOOL_NOT_STARTED',
+    message: 'the server stopped before this call was started; it is safe to call it again',
+    effect: 'none',
+    retryable: true
+  }
+} as const satisfies Record<string, { name: string; code: string; message: string; effect: Effect; retryable: boolean }>
+
+/** Rows read at a time: a page of recovery work never holds more. */
+const pageSize = 500
+
+/**
+ * Closes what a crash, or an append that failed, left open in one session: each unanswered call gets its synthetic result, then the
+ * step and the turn end (core.md §23). A call that waits for an approval keeps the turn open. Nothing dangling: nothing written.
+ */
+export async function repairSession(log: EventLog, sessionId: string): Promise<void> {
+  const [session] = await log.rows('sessions', { id: sessionId }, 1)
+  if (session === undefined) return
+  const isWaiting = (await log.rows('calls', { session: sessionId, state: 'awaiting-approval' }, 1)).length > 0
+  const started = await log.rows('calls', { session: sessionId, state: 'started' })
+  const accepted = await log.rows('calls', { session: sessionId, state: 'accepted' })
+  const calls = [...started, ...accepted]
+  const endsTurn = session['turn_open'] === 1 && !isWaiting
+  if (calls.length === 0 && !endsTurn) return
+  const time = await lastTime(log, sessionId)
+  const events: NewEvent[] = calls.map((row) => closingEvent(row, time))
+  const writes = calls.map((row, index) => closedCall(row, index))
+  if (endsTurn) {
+    events.push(
+      ...(await openSteps(log, sessionId, Number(session['turn']))).map((data) => ({ type: 'step/end', data, time }))
+    )
+    events.push({ type: 'turn/end', data: { turn: Number(session['turn']), reason: { kind: 'interrupted' } }, time })
+    writes.push({ table: 'sessions', op: 'put', row: { id: sessionId, turn_open: 0 } })
+  }
+  await log.append({ session: sessionId, scope: String(session['scope']), events, writes })
+}
+
+/** Repairs every session that the last server left with an open turn or an unanswered call. Returns how many it looked at. */
+export async function recover(log: EventLog): Promise<number> {
+  const sessions = new Set<string>()
+  const collect = async (table: 'sessions' | 'calls', where: Row, column: string): Promise<void> => {
+    const rows = await log.rows(table, where, 100_000)
+    for (const row of rows) sessions.add(String(row[column]))
+  }
+  await collect('sessions', { turn_open: 1 }, 'id')
+  await collect('calls', { state: 'started' }, 'session')
+  await collect('calls', { state: 'accepted' }, 'session')
+  for (const session of sessions) await repairSession(log, session)
+  return sessions.size
+}
+
+function closing(row: Row): (typeof closings)[keyof typeof closings] {
+  return row['state'] === 'started' ? closings.started : closings.accepted
+}
+
+function failure(row: Row): Failure {
+  const { name, code, message } = closing(row)
+  return {
+    isError: true,
+    error: { message, info: { name, code } },
+    content: [{ type: 'text', text: `Error: ${message}` }]
+  }
+}
+
+function closingEvent(row: Row, time: number): NewEvent {
+  const callId = String(row['call_id'])
+  const place = { turn: Number(row['turn']), step: Number(row['step']), callId, messageId: `recovered:${callId}` }
+  const event: NewEvent = { type: 'tool/result', data: resultEventData(place, failure(row)), surfaceOp: 'append', time }
+  return row['state'] === 'started' ? { ...event, sourceEventSeqs: [Number(row['call_seq'])] } : event
+}
+
+function closedCall(row: Row, index: number): TableWrite {
+  const { effect, retryable } = closing(row)
+  const outcome = stringifyJson(storedOutcome(failure(row), { effect, retryable }) as unknown as JsonValue)
+  const key = { session: String(row['session']), call_id: String(row['call_id']) }
+  return {
+    table: 'calls',
+    op: 'put',
+    row: { ...key, state: 'done', result_seq: { seqOf: index }, duration_ms: 0, outcome }
+  }
+}
+
+async function lastTime(log: EventLog, session: string): Promise<number> {
+  const { head } = await log.read({ session, after: Number.MAX_SAFE_INTEGER, limit: 1 })
+  const page = await log.read({ session, after: head - 1, limit: 1 })
+  return page.events.at(-1)?.time ?? Date.now()
+}
+
+/** The steps of a turn that have a start and no end. */
+async function openSteps(log: EventLog, session: string, turn: number): Promise<{ turn: number; step: number }[]> {
+  const open = new Set<number>()
+  for (let after = -1; ;) {
+    const page = await log.read({ session, after, limit: pageSize, types: ['step/start', 'step/end'] })
+    for (const event of page.events) note(open, event, turn)
+    const last = page.events.at(-1)
+    if (last === undefined || page.events.length < pageSize) break
+    after = last.seq
+  }
+  return [...open].map((step) => ({ turn, step }))
+}
+
+function note(open: Set<number>, event: StoredEvent, turn: number): void {
+  const data = event.data as { turn: number; step: number }
+  if (data.turn !== turn) return
+  if (event.type === 'step/start') open.add(data.step)
+  else open.delete(data.step)
+}

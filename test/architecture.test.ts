@@ -1,0 +1,81 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { describe, expect, it } from 'vitest'
+
+const root = resolve(import.meta.dirname, '..')
+
+/** The table of docs/architecture.md: each folder under server/, and the folders it may import besides its own. */
+const mayImport: Record<string, readonly string[]> = {
+  json: [],
+  schema: ['json'],
+  scopes: ['schema', 'json'],
+  tools: ['scopes', 'schema', 'json', 'pipeline (types)'],
+  pipeline: ['tools', 'scopes', 'schema', 'json'],
+  scheduler: ['pipeline', 'tools', 'scopes', 'schema', 'json'],
+  events: ['json', 'event-log (types)', 'tools (types)'],
+  'event-log': ['events', 'json'],
+  sessions: ['event-log', 'tools', 'scopes', 'json'],
+  approvals: ['sessions', 'event-log', 'events', 'pipeline', 'tools', 'scopes', 'schema', 'json'],
+  invocations: ['scheduler', 'sessions', 'approvals', 'event-log', 'events', 'pipeline', 'tools', 'scopes', 'schema', 'json'],
+  authoring: ['invocations', 'scheduler', 'pipeline', 'tools', 'scopes', 'schema', 'json'],
+  auth: ['event-log', 'scopes', 'json', 'config'],
+  config: ['json'],
+  'backends/subprocess': ['json'],
+  'backends/shell': ['backends/subprocess', 'json'],
+  'backends/files': ['json'],
+  'backends/spill': ['json'],
+  'backends/workspaces': ['json']
+}
+
+const sources = (folder: string): string[] =>
+  readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && /\.(ts|js)$/.test(entry.name) && !entry.name.endsWith('.d.ts'))
+    .map((entry) => relative(root, join(entry.parentPath, entry.name)))
+
+const imports = (file: string): { target: string; isType: boolean }[] =>
+  [...readFileSync(join(root, file), 'utf8').matchAll(/^(?:import|export)\s+(type\s)?[^'"]*?from\s+'([^']+)'/gms)].map((match) => ({
+    isType: match[1] !== undefined,
+    target: match[2] ?? ''
+  }))
+
+/** The folder of a file under server/: two levels below backends/, one elsewhere; undefined for server/*.ts. */
+function folderOf(file: string): string | undefined {
+  const [top, first, second, third] = file.split('/')
+  if (top !== 'server' || second === undefined) return undefined
+  return first === 'backends' && third !== undefined ? `backends/${second}` : first
+}
+
+describe('who may import whom (architecture.md §3)', () => {
+  const roots = new Set(['server/app.ts', 'server/main.ts', 'server/cli.ts', 'server/services.ts'])
+
+  it.each(sources('server').filter((file) => !roots.has(file)))('%s', (file) => {
+    const own = folderOf(file)
+    for (const { target, isType } of imports(file)) {
+      expect(target, 'no web framework below the composition root').not.toMatch(/^@?fastify/)
+      if (!target.startsWith('.')) continue
+      const imported = relative(root, resolve(root, dirname(file), target))
+      expect(imported, 'the engine imports no plugin and no route').not.toMatch(/^(plugins|routes)\//)
+      const folder = folderOf(imported)
+      if (folder === undefined || folder === own || own === undefined) continue
+      const allowed = mayImport[own] ?? []
+      expect(isType ? [...allowed, ...allowed.map((name) => name.replace(' (types)', ''))] : allowed, `${own} imports ${imported}`).toContain(folder)
+    }
+  })
+
+  it.each(sources('plugins/tools').concat(sources('plugins/policies')))('%s', (file) => {
+    for (const { target } of imports(file).filter((entry) => entry.target.startsWith('.'))) {
+      const imported = relative(root, resolve(root, dirname(file), target))
+      expect(imported).toMatch(/^(server\/(authoring|backends|errors|json|pipeline|tools|config)|plugins\/(define-plugin|tools|policies))/)
+    }
+  })
+
+  it('a folder of the table exists, and each folder under server/ is in the table', () => {
+    const found = new Set(sources('server').map(folderOf).filter((folder) => folder !== undefined))
+    expect([...found].filter((folder) => !(folder in mayImport))).toEqual([])
+  })
+
+  it('no vague names (architecture.md §3, §6)', () => {
+    const vague = /(^|[-/])(utils?|helpers?|common|misc|manager|service)([-.]|$)/i
+    expect([...sources('server'), ...sources('plugins'), ...sources('routes')].filter((file) => vague.test(file))).toEqual([])
+  })
+})

@@ -1,0 +1,46 @@
+import type { FrameSink } from '../../server/events/subscription.ts'
+
+export interface TestSink extends FrameSink {
+  /** All frames sent so far, parsed. */
+  readonly frames: any[]
+  /** The most that ever waited in the buffer. */
+  readonly mostBuffered: number
+  /** From now on nothing is taken until `resume`. */
+  stall(): void
+  resume(): void
+}
+
+/** A sink with a buffer: what is sent while it is stalled stays in it, and beyond `highWater` characters it is backed up. */
+export function testSink(highWater = 1024 * 1024): TestSink {
+  const frames: unknown[] = []
+  const waiting: (() => void)[] = []
+  let [buffered, mostBuffered, isStalled] = [0, 0, false]
+  return {
+    frames,
+    get mostBuffered() {
+      return mostBuffered
+    },
+    get isBackedUp() {
+      return buffered > highWater
+    },
+    sendText(text) {
+      frames.push(JSON.parse(text))
+      if (isStalled) buffered += text.length
+      mostBuffered = Math.max(mostBuffered, buffered)
+    },
+    whenWritable() {
+      return new Promise((resolve) => {
+        if (buffered > highWater) waiting.push(resolve)
+        else resolve()
+      })
+    },
+    stall() {
+      isStalled = true
+    },
+    resume() {
+      isStalled = false
+      buffered = 0
+      for (const resolve of waiting.splice(0)) resolve()
+    }
+  }
+}
