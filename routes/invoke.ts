@@ -1,8 +1,13 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { CallRequest } from '../server/invocations/plan.ts'
+import { Type } from '@sinclair/typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
+import { RequestError } from '../server/errors.ts'
+import type { InvokeRequest } from '../server/invocations/invoke.ts'
+import { callPath } from '../server/invocations/live-call.ts'
 import { unsafeNumberPaths } from '../server/json/parse-body.ts'
+import { callerOf, prefersAsync } from './call-request.ts'
 import { reachScope } from './reach.ts'
-import { CallAnswer, InvokeBody } from './schemas/calls.ts'
+import { CallAnswer, CallReport, DryRunReport, InvokeBody } from './schemas/calls.ts'
 import { errorResponses } from './schemas/error-responses.ts'
 import type { TypeBoxProvider } from './schemas/type-provider.ts'
 
@@ -16,50 +21,80 @@ export async function invokeRoutes(fastify: FastifyInstance): Promise<void> {
       config: { action: 'calls:invoke', startsWork: true, dataPaths: ['arguments'], keepsBodyText: true },
       schema: {
         summary: 'Run one tool call',
-        description:
-          'Answers 200 for a success and for a failure of the tool. A `callId` makes the call idempotent within its session.',
+        description: [
+          'Answers 200 for a success and for a failure of the tool. A `callId`, or an `Idempotency-Key` header, makes the call',
+          'idempotent within its session. With `Prefer: respond-async` it answers as soon as the call is stored.'
+        ].join(' '),
+        querystring: Type.Object(
+          {
+            dryRun: Type.Optional(
+              Type.Boolean({ description: 'Reports what policy and validation say; nothing runs, is logged or asked.' })
+            )
+          },
+          { additionalProperties: false }
+        ),
+        headers: Type.Object({
+          'idempotency-key': Type.Optional(Type.String({ description: 'The `callId` of a body that has none.' })),
+          prefer: Type.Optional(Type.String({ description: '`respond-async`: 202 and the `Location` of the call.' }))
+        }),
         body: InvokeBody,
         response: {
-          200: CallAnswer,
+          200: Type.Union([CallAnswer, DryRunReport]),
+          202: CallReport,
           ...errorResponses(
             'UNKNOWN_SCOPE',
             'UNKNOWN_SESSION',
             'CALL_CONFLICT',
             'STEP_CLOSED',
             'TURN_CLOSED',
-            'TURN_BUSY'
+            'TURN_BUSY',
+            'RATE_LIMITED',
+            'OVERLOADED'
           )
         }
       }
     },
-    async (request) => {
-      const { scope: scopeId, session: sessionId, turn, step, onDisconnect, ...call } = request.body
+    async (request, reply) => {
+      const { scope: scopeId, session: id, turn, step, onDisconnect, ...call } = request.body
       const scope = reachScope(app, request.principal, scopeId)
-      const session = await app.sessions.open(scope, sessionId)
-      const named = withKey(request, call as CallRequest)
-      const goesOn = onDisconnect === undefined ? named.callId !== undefined : onDisconnect === 'continue'
-      return app.invocations.invoke({
-        ...named,
+      const { dryRun } = request.query
+      const session = dryRun === true ? await app.sessions.peek(scope, id) : await app.sessions.open(scope, id)
+      const callId = call.callId ?? keyOf(request)
+      const invoke: InvokeRequest = {
+        ...call,
         session,
+        text: textOf(request),
+        ...(callId === undefined ? {} : { callId }),
         ...(turn === undefined ? {} : { turn }),
-        ...(step === undefined ? {} : { step }),
-        caller: { left: leftSignal(request), abortsWhenLeft: !goesOn }
-      })
+        ...(step === undefined ? {} : { step })
+      }
+      if (dryRun === true) return app.invocations.dryRun(invoke, goneSignal(reply))
+      if (prefersAsync(request)) {
+        const live = await app.invocations.accept(invoke)
+        const location = callPath(session.id, live.identity.callId)
+        void reply.code(202).header('location', location).header('preference-applied', 'respond-async')
+        return { callId: live.identity.callId, session: session.id, state: live.state }
+      }
+      const goesOn = onDisconnect === undefined ? callId !== undefined : onDisconnect === 'continue'
+      return app.invocations.invoke({ ...invoke, caller: callerOf(reply, !goesOn) })
     }
   )
 }
 
-/** An `Idempotency-Key` is the `callId` of a caller that sends none (api.md §2). */
-function withKey(request: FastifyRequest, call: CallRequest): CallRequest {
-  const key = request.headers['idempotency-key']
-  const text = request.bodyText ?? ''
-  const named = call.callId !== undefined || typeof key !== 'string' ? call : { ...call, callId: key }
-  return { ...named, text: { body: text, path: ['arguments'], unsafe: unsafeNumberPaths(text, 1) } }
+function keyOf({ headers }: FastifyRequest): string | undefined {
+  const key = headers['idempotency-key']
+  if (Array.isArray(key)) throw new RequestError('BAD_REQUEST', 'more than one Idempotency-Key')
+  return key
 }
 
-/** Fires when the caller's connection ends before its answer was sent. */
-function leftSignal(request: FastifyRequest): AbortSignal {
-  const controller = new AbortController()
-  request.raw.socket.once('close', () => controller.abort())
-  return controller.signal
+/** The text that the arguments came in: what a parsed number no longer tells (core.md §2.8). */
+function textOf({ bodyText = '' }: FastifyRequest): NonNullable<InvokeRequest['text']> {
+  return { body: bodyText, path: ['arguments'], unsafe: unsafeNumberPaths(bodyText, 1) }
+}
+
+/** Fires when the client is gone. */
+function goneSignal({ raw }: FastifyReply): AbortSignal {
+  const gone = new AbortController()
+  raw.once('close', () => gone.abort())
+  return gone.signal
 }

@@ -23,6 +23,8 @@ import { spill } from '../plugins/policies/spill.ts'
 import { timeout } from '../plugins/policies/timeout.ts'
 import bash from '../plugins/tools/bash.ts'
 import read from '../plugins/tools/read.ts'
+import { batchRoutes } from '../routes/batch.ts'
+import { callRoutes } from '../routes/calls.ts'
 import { eventRoutes } from '../routes/events.ts'
 import { healthRoutes } from '../routes/health.ts'
 import { invokeRoutes } from '../routes/invoke.ts'
@@ -30,6 +32,7 @@ import { sessionRoutes } from '../routes/sessions.ts'
 import { ticketRoutes } from '../routes/tickets.ts'
 import { tokenRoutes } from '../routes/tokens.ts'
 import { toolRoutes } from '../routes/tools.ts'
+import { turnRoutes } from '../routes/turns.ts'
 import { ensureAdminToken, readPresetToken } from './auth/admin-token.ts'
 import { allowAddresses } from './auth/addresses.ts'
 import { Tickets } from './auth/tickets.ts'
@@ -106,7 +109,7 @@ async function compose(app: FastifyInstance, config: Config, { log, tokens, firs
   await app.register(tools, config)
   await app.register(backends, { config })
   await app.register(events)
-  await app.register(calls)
+  await app.register(calls, config)
   await app.register(timeout)
   await app.register(repeatToolReminder, config.repeatReminder)
   await app.register(spill, {
@@ -130,6 +133,9 @@ async function compose(app: FastifyInstance, config: Config, { log, tokens, firs
   await app.register(tokenRoutes, { scopes: reach })
   await app.register(toolRoutes)
   await app.register(invokeRoutes)
-  await app.register(sessionRoutes)
+  await app.register(batchRoutes)
+  await app.register(callRoutes)
+  await app.register(sessionRoutes, config)
+  await app.register(turnRoutes)
   await app.register(eventRoutes)
 }

@@ -24,6 +24,7 @@ export const errorTable = {
   APPROVAL_STALE: { status: 409, message: 'What was asked about is no longer what would run.' },
   DUPLICATE_TOOL: { status: 409, message: 'A tool of this name is already registered there.' },
   SCOPE_PARENT_FIXED: { status: 409, message: 'The parent of a scope cannot change.' },
+  SESSION_FIXED: { status: 409, message: 'The scope and the directory of a session cannot change.' },
   CODE_RUNTIME_MISSING: { status: 409, message: 'This mode needs a code runtime, and none is mounted.' },
   STEP_CLOSED: { status: 409, message: 'This step is closed.' },
   TURN_CLOSED: { status: 409, message: 'This turn is not open.' },

@@ -57,9 +57,13 @@ export class Connections {
   }
 }
 
-/** Decorates the server with `connections`. A token's connections are closed with 4403 when it is revoked or expires. */
+/**
+ * Decorates the server with `connections`. A token's connections are closed with 4403 when it is revoked or expires. `maxHeadersCount`
+ * is set here too, as it is no option of the server's construction.
+ */
 export const connections = fp(
-  async (fastify: FastifyInstance, { ws }: { ws: Config['ws'] }) => {
+  async (fastify: FastifyInstance, { ws, http }: { ws: Config['ws']; http: Config['http'] }) => {
+    fastify.server.maxHeadersCount = http.maxHeadersCount
     const open = new Connections(ws)
     fastify.decorate('connections', open)
     const undo = fastify.tokens.onRevoked((id) => open.close(({ tokenId }) => tokenId === id, 4403, 'token revoked'))

@@ -1,6 +1,5 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Config } from '../../server/config/schema.ts'
 import type { EventLog } from '../../server/event-log/event-log.ts'
 
 declare module 'fastify' {

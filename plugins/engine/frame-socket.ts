@@ -83,12 +83,11 @@ export class FrameSocket implements FrameConnection {
     })
   }
 
-  /** Ends the socket. A client that does not answer the close is cut off by `ws` itself, a stalled one at once. */
+  /** Ends the socket; `ws` cuts off a client that does not answer the close within its `closeTimeout`. */
   close(code: number, reason: string): void {
     this.#ws.close(code, reason)
     // A paused socket would never read the answer.
     this.#ws.resume()
-    if (code === 1013) this.#ws.terminate()
   }
 
   /** Gives each message to `handle`; beyond the rate the rest is read later, so that a flood costs its sender and nobody else. */

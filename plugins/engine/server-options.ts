@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
-import type { FastifyHttpOptions, FastifyReply, FastifyRequest } from 'fastify'
+import { type FastifyHttpOptions, type FastifyReply, type FastifyRequest, LogController } from 'fastify'
 import type { Logger } from 'pino'
 import type { Config } from '../../server/config/schema.ts'
 import { errorBody, toWireError } from './errors.ts'
@@ -15,7 +15,7 @@ export function serverOptions({ http }: Config, logger: Logger): FastifyHttpOpti
   return {
     loggerInstance: logger,
     // Two lines for each request are for looking into something, not for every day.
-    disableRequestLogging: !logger.isLevelEnabled('debug'),
+    logController: new LogController({ disableRequestLogging: !logger.isLevelEnabled('debug') }),
     bodyLimit: http.bodyLimitBytes,
     requestTimeout: http.requestTimeoutMs,
     keepAliveTimeout: http.keepAliveTimeoutMs,

@@ -1,4 +1,5 @@
-import { Ajv, type Options } from 'ajv'
+import { type TSchema, TypeGuard } from '@sinclair/typebox'
+import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
@@ -22,9 +23,21 @@ export const validation = fp(
   async (fastify: FastifyInstance) => {
     const exact = exactValidator()
     const coercing = new Ajv({ ...options, coerceTypes: true })
-    fastify.setValidatorCompiler(({ schema, httpPart }) =>
-      (httpPart === 'body' ? exact : coercing).compile(schema as Record<string, unknown>)
-    )
+    fastify.setValidatorCompiler<TSchema>(({ schema, httpPart }) => {
+      const validate = (httpPart === 'body' ? exact : coercing).compile(schema)
+      return TypeGuard.IsOptional(schema) ? orAbsent(validate) : validate
+    })
   },
   { name: 'validation', fastify: '5.x' }
 )
+
+/** Fastify shows an absent body as null, and looks for the errors on the function itself. */
+function orAbsent(validate: ValidateFunction): { (data: unknown): boolean; errors: ErrorObject[] | null } {
+  const check = (data: unknown): boolean => {
+    const isValid = data === null || validate(data)
+    check.errors = isValid ? null : (validate.errors ?? null)
+    return isValid
+  }
+  check.errors = null as ErrorObject[] | null
+  return check
+}

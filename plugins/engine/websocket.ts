@@ -21,13 +21,16 @@ declare module 'fastify' {
  */
 export const websocket = fp(
   async (fastify: FastifyInstance, { ws, drain }: { ws: Config['ws']; drain: Config['drain'] }) => {
+    // A variable, as the types of `ws` do not know all of its options yet.
+    const options = {
+      maxPayload: ws.maxFrameBytes,
+      maxFragments: ws.maxFragments,
+      perMessageDeflate: false,
+      closeTimeout: drain.killMs,
+      handleProtocols: (protocols: Set<string>) => (protocols.has(subprotocol) ? subprotocol : false)
+    }
     await fastify.register(websocketPlugin, {
-      options: {
-        maxPayload: ws.maxFrameBytes,
-        maxFragments: ws.maxFragments,
-        perMessageDeflate: false,
-        handleProtocols: (protocols) => (protocols.has(subprotocol) ? subprotocol : false)
-      },
+      options,
       errorHandler: (error, socket, request) => {
         // A client that sent what is no WebSocket message is being told so by a close code already; the rest is our fault.
         const isOurs = socket.readyState === socket.OPEN

@@ -1,8 +1,9 @@
 import { Type } from '@sinclair/typebox'
 import type { CallAnswer as Answer } from '../../server/invocations/answer.ts'
+import type { CallState as State } from '../../server/invocations/live-call.ts'
 import { ScopeId, SessionId } from './ids.ts'
 
-const CallId = Type.String({
+export const CallId = Type.String({
   minLength: 1,
   maxLength: 256,
   description: 'Makes the call idempotent within its session.'
@@ -24,18 +25,31 @@ const placeMembers = {
   step: Type.Optional(Type.Integer({ minimum: 1, description: 'A step to open or to join.' }))
 }
 
+const onDisconnect = Type.Optional(
+  Type.Unsafe<'continue' | 'abort'>({
+    type: 'string',
+    enum: ['continue', 'abort'],
+    description: 'What becomes of a call when its last waiting caller leaves. Default: it goes on if it has a `callId`.'
+  })
+)
+
 export const InvokeBody = Type.Object(
+  { ...placeMembers, ...callMembers, onDisconnect },
+  { additionalProperties: false }
+)
+
+/** Calls of one batch: more would be more than a model writes in one step. */
+const maxBatchCalls = 1_000
+
+export const BatchBody = Type.Object(
   {
     ...placeMembers,
-    ...callMembers,
-    onDisconnect: Type.Optional(
-      Type.Unsafe<'continue' | 'abort'>({
-        type: 'string',
-        enum: ['continue', 'abort'],
-        description:
-          'What becomes of the call when its last waiting caller leaves. Default: it goes on if it has a `callId`.'
-      })
-    )
+    calls: Type.Array(Type.Object(callMembers, { additionalProperties: false }), {
+      minItems: 1,
+      maxItems: maxBatchCalls,
+      description: 'In the order in which the model wrote them.'
+    }),
+    onDisconnect
   },
   { additionalProperties: false }
 )
@@ -85,4 +99,42 @@ export const CallAnswer = Type.Unsafe<Answer>(
     },
     { description: 'The outcome of a call: a success, or a failure of the tool.' }
   )
+)
+
+export const BatchAnswer = Type.Object(
+  {
+    results: Type.Array(CallAnswer, { description: 'In model order.' }),
+    additionalContexts: Type.Array(UserMessage, { description: 'Those of all results.' }),
+    concluded: Type.Boolean({ description: 'Whether some call concluded the turn.' })
+  },
+  { description: 'The outcomes of one model step.' }
+)
+
+const CallState = Type.Unsafe<State>({
+  type: 'string',
+  enum: ['queued', 'awaiting-approval', 'running', 'done']
+})
+
+export const CallReport = Type.Object(
+  { callId: Type.String(), session: Type.String(), state: CallState, result: Type.Optional(CallAnswer) },
+  { description: 'Where a call stands; its result once it is done.' }
+)
+
+const ErrorShape = Type.Object({
+  message: Type.String(),
+  info: Type.Optional(Type.Object({ name: Type.String(), code: Type.String() }))
+})
+
+export const DryRunReport = Type.Object(
+  {
+    decision: Type.Unsafe<'allow' | 'deny' | 'ask'>({ type: 'string', enum: ['allow', 'deny', 'ask'] }),
+    reason: Type.Optional(Type.String()),
+    violations: Type.Optional(
+      Type.Array(Type.String(), {
+        description: 'What is wrong with the arguments: the call would fail with `INVALID_ARGS`.'
+      })
+    ),
+    error: Type.Optional(ErrorShape)
+  },
+  { description: 'What the call would meet before its body (`?dryRun=true`).' }
 )

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Row } from '../event-log/event-log.ts'
 import { canonicalJson } from '../json/canonical.ts'
 import type { JsonObject, JsonValue } from '../json/lossless.ts'
+import { stringifyJson } from '../json/serialize.ts'
 import type { ApprovalOutcome } from '../pipeline/decisions.ts'
 import type { ToolDefinition } from '../tools/definition.ts'
 
@@ -71,7 +72,7 @@ export function toRow(approval: Approval): Row {
     kind: 'tool',
     state: 'pending',
     hash: approval.hash,
-    data: canonicalJson({ toolName, arguments: args, ...(reason === undefined ? {} : { reason }) }),
+    data: stringifyJson({ toolName, arguments: args, ...(reason === undefined ? {} : { reason }) }),
     created_at: approval.createdAt,
     expires_at: approval.expiresAt ?? null
   }

@@ -15,8 +15,8 @@ export function partsOfIntersection(shape: Shape): Shape[] {
   for (let part = pending.pop(); part !== undefined; part = pending.pop()) {
     const text = inPlace(part)
     if (text !== undefined) pending.push(text.shape)
-    else if (part.kind === 'intersection') pending.push(...part.parts.toReversed())
-    else found.push(part)
+    else if (part.kind !== 'intersection') found.push(part)
+    else for (let index = part.parts.length - 1; index >= 0; index -= 1) pending.push(part.parts[index]!)
   }
   return found
 }

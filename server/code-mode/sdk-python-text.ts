@@ -1,20 +1,5 @@
+import { isIdentifier } from './sdk-names.ts'
 import { escapeLoneSurrogates, type Field, type LiteralValue } from './sdk-shape.ts'
-
-// The hard keywords of Python 3; soft ones (match, case, type, _) are ordinary names.
-const keywords = new Set(
-  (
-    'False None True and as assert async await break class continue def del elif else except finally for from global if import in is ' +
-    'lambda nonlocal not or pass raise return try while with yield __debug__'
-  ).split(' ')
-)
-
-/**
- * Whether CPython takes the name as an identifier and keeps it as it is: it folds identifiers to NFKC, while the keys of JSON are
- * compared as they are (code-mode.md §4.4).
- */
-export function isIdentifier(name: string): boolean {
-  return /^[\p{XID_Start}_]\p{XID_Continue}*$/u.test(name) && !keywords.has(name) && name.normalize('NFKC') === name
-}
 
 /** Whether a TypedDict can have the field: `__x` would be mangled inside a class. */
 export function isWritableField({ name }: Field): boolean {

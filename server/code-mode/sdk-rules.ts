@@ -47,12 +47,12 @@ const longestValue = 200
  * of the branches right below. Undefined if there is nothing; a schema of the supported subset has nothing.
  */
 export function rulesOf(schema: JsonObject): string | undefined {
-  const rules = own(schema)
+  let rules = own(schema)
   const items = ownValue(schema, 'items') as JsonValue | undefined
-  if (isObject(items)) rules.push(...own(items).map((rule) => `each item: ${rule}`))
+  if (isObject(items)) rules = rules.concat(own(items).map((rule) => `each item: ${rule}`))
   for (const keyword of ['allOf', 'anyOf', 'oneOf']) {
     const branches = ownValue(schema, keyword)
-    if (Array.isArray(branches)) rules.push(...branches.filter(isObject).flatMap(own))
+    if (Array.isArray(branches)) rules = rules.concat(branches.filter(isObject).flatMap(own))
   }
   return rules.length === 0 ? undefined : [...new Set(rules)].join(', ')
 }

@@ -117,7 +117,7 @@ function schemaOfOne(value: JsonValue[] | JsonObject): JsonObject {
 const types = ['string', 'number', 'integer', 'boolean', 'null', 'array', 'object'] as const
 type TypeName = (typeof types)[number]
 
-/** The types that a schema declares; `'bad'` where it declares something else. */
+/** The types that a schema declares; undefined where it declares none, or something else. */
 function declaredTypes(schema: JsonObject): readonly TypeName[] | undefined {
   const declared = ownValue(schema, 'type')
   if (declared === undefined) return undefined

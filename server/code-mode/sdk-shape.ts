@@ -1,5 +1,3 @@
-import { stringifyJson } from '../json/serialize.ts'
-
 export type ScalarType = 'string' | 'number' | 'integer' | 'boolean' | 'null'
 export type LiteralValue = string | number | boolean | null
 
@@ -51,6 +49,8 @@ export interface Definition {
 }
 
 const smallText = 200
+const fewValues = 8
+const shortValue = 32
 
 /**
  * Whether the definition gets a name of its own. One that is used once is written in its place, and so is a small one without parts;
@@ -62,7 +62,12 @@ export function isNamed(definition: Definition): boolean {
 
 function isSmall(shape: Shape): boolean {
   if ((shape.description?.length ?? 0) + (shape.rules?.length ?? 0) > smallText) return false
-  if (shape.kind === 'literals') return stringifyJson(shape.values).length <= smallText
+  if (shape.kind === 'literals') {
+    const { values } = shape
+    return (
+      values.length <= fewValues && values.every((value) => typeof value !== 'string' || value.length <= shortValue)
+    )
+  }
   return shape.kind === 'scalar' || shape.kind === 'json' || shape.kind === 'unknown' || shape.kind === 'never'
 }
 

@@ -198,7 +198,7 @@ function writeObject({ fields, rest }: Shape & { kind: 'object' }, level: number
 }
 
 // A schema thousands of objects deep would have a text that is mostly blanks, growing with the square of the depth.
-const deepestIndent = 100
+const deepestIndent = 32
 
 const indent = (level: number): string => '  '.repeat(Math.min(level, deepestIndent))
 

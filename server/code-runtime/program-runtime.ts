@@ -1,6 +1,7 @@
+import { setMaxListeners } from 'node:events'
 import { isLosslessJson, LosslessJsonError, snapshot, type JsonValue } from '../json/lossless.ts'
 import { stringifyJson } from '../json/serialize.ts'
-import { shapesOf } from './bindings.ts'
+import { type BindingShape, shapesOf } from './bindings.ts'
 import type { RuntimeBudgets } from './budgets.ts'
 import type { CodeRuntime, Containment, FailureKind, Isolation, ProgramLanguage, RunRequest, RunResult, RuntimeLoad } from './code-runtime.ts'
 import { Keeper, type KeptRun } from './keeper/keeper.ts'
@@ -38,6 +39,8 @@ export class ProgramRuntime implements CodeRuntime {
     this.#backend = backend
     this.#budgets = budgets
     this.#keeper = keeper
+    // One for each run, and there may be many.
+    setMaxListeners(0, this.#closing.signal)
     this.#slots = new RunSlots(budgets.maxConcurrentRuns, budgets.maxQueuedRuns)
   }
 
@@ -95,7 +98,15 @@ export class ProgramRuntime implements CodeRuntime {
     if (this.#keeper.stuck > maxStuck) {
       throw new RuntimeOverloadedError(`No more programs can be taken: ${this.#keeper.stuck} worlds would not end.`)
     }
-    const signal = request.signal === undefined ? this.#closing.signal : AbortSignal.any([request.signal, this.#closing.signal])
+    const { signal, release } = follow(request.signal, this.#closing.signal)
+    try {
+      return await this.#runIn(request, bindings, signal)
+    } finally {
+      release()
+    }
+  }
+
+  async #runIn(request: RunRequest, bindings: BindingShape[], signal: AbortSignal): Promise<RunResult> {
     if (!(await this.#slots.acquire(signal))) return this.#aborted(signal)
     try {
       const prepared = await this.#prepare(request.program, signal)
@@ -119,7 +130,7 @@ export class ProgramRuntime implements CodeRuntime {
     })
   }
 
-  async #runPrepared(program: string, bindings: ReturnType<typeof shapesOf>, request: RunRequest, signal: AbortSignal): Promise<SettledRun> {
+  async #runPrepared(program: string, bindings: BindingShape[], request: RunRequest, signal: AbortSignal): Promise<SettledRun> {
     return new Promise((resolve) => {
       const abort = () => kept.abort(reasonOf(signal))
       const kept = this.#keeper.start(
@@ -175,6 +186,18 @@ function parseArgument(text: string): { value: JsonValue } | undefined {
   } catch {
     return undefined
   }
+}
+
+/** One signal for several. `AbortSignal.any` would keep something of every run with the signal that lives as long as the runtime. */
+function follow(...sources: (AbortSignal | undefined)[]): { signal: AbortSignal; release: () => void } {
+  const controller = new AbortController()
+  const undo = sources.map((source) => {
+    const forward = () => controller.abort(source?.reason)
+    if (source?.aborted) forward()
+    else source?.addEventListener('abort', forward)
+    return () => source?.removeEventListener('abort', forward)
+  })
+  return { signal: controller.signal, release: () => undo.forEach((each) => each()) }
 }
 
 const lossyText = ({ path, reason }: LosslessJsonError) => `not lossless JSON: ${path}: ${reason}`

@@ -57,6 +57,7 @@ export function parseWorldFrame(text) {
       return typeof first === 'number' && first >= 0 ? { type, ms: first } : undefined
     case 'memory':
     case 'ready':
+    case 'started':
       return { type }
     default:
       return undefined

@@ -1,8 +1,10 @@
 import { isIP } from 'node:net'
 import { homedir } from 'node:os'
 import { dirname, resolve } from 'node:path'
-import { Value } from '@sinclair/typebox/value'
 import { Type } from '@sinclair/typebox'
+import { Value, ValueErrorType } from '@sinclair/typebox/value'
+import { deepFreeze } from '../json/deep-freeze.ts'
+import { formatPath, type PathStep } from '../json/path.ts'
 import { type Config, type Setting, settings } from './schema.ts'
 import { Secret } from './secret.ts'
 import { type Given, readEnvironmentLayer, readFileLayer, readFlagLayer } from './sources.ts'
@@ -66,10 +68,10 @@ const pathSettings = new Set(['home', 'auth.tokenFile', 'plugins', 'workspace.ro
 
 function place(setting: Setting, value: unknown, base: string): unknown {
   if (Array.isArray(value)) {
-    return Object.freeze(value.map((entry) => (pathSettings.has(setting.path) ? toPath(entry, base) : entry)))
+    return deepFreeze(value.map((entry) => (pathSettings.has(setting.path) ? toPath(entry, base) : entry)))
   }
   if (pathSettings.has(setting.path)) return toPath(value, base)
-  return setting.isSecret && typeof value === 'string' ? new Secret(value) : value
+  return setting.isSecret && typeof value === 'string' ? new Secret(value) : deepFreeze(value)
 }
 
 function toPath(value: unknown, base: string): unknown {
@@ -96,7 +98,28 @@ function check({ path, schema, isSecret }: Setting, { value, source }: Given): s
   }
   // A secret's schema is of a kind that TypeBox cannot check.
   const [error] = Value.Errors(isSecret ? Type.String({ minLength: 1 }) : schema, value)
-  return error === undefined ? [] : [`${path} (${source}): ${error.message.toLowerCase()}${told}`]
+  if (error === undefined) return []
+  if (error.path === '') return [`${path} (${source}): ${error.message.toLowerCase()}${told}`]
+  const place = formatPath(path, stepsOf(error.path, value))
+  if (error.type === ValueErrorType.ObjectAdditionalProperties) return [`${place} (${source}): there is no such key`]
+  if (error.type === ValueErrorType.ObjectRequiredProperty) return [`${place} (${source}): is missing`]
+  const expected = error.type === ValueErrorType.Union && error.schema.description
+  const message = expected ? `expected ${expected}` : error.message.toLowerCase()
+  return [`${place} (${source}): ${message}, not ${JSON.stringify(error.value)}`]
+}
+
+/** The steps of a JSON pointer into a value: a number where it goes through an array. */
+function stepsOf(pointer: string, value: unknown): PathStep[] {
+  let at = value
+  return pointer
+    .slice(1)
+    .split('/')
+    .map((token) => {
+      const key = token.replaceAll('~1', '/').replaceAll('~0', '~')
+      const step = Array.isArray(at) ? Number(key) : key
+      at = (at as Record<string, unknown> | undefined)?.[key]
+      return step
+    })
 }
 
 /** What each value alone cannot show to be wrong. */

@@ -1,4 +1,5 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { permissionRule } from './permission-rules.ts'
 import type { Secret } from './secret.ts'
 
 /**
@@ -89,6 +90,10 @@ export const configSchema = Type.Object({
   presentation: Type.Object({
     mode: choice(['native', 'code', 'both'], 'native', 'Presentation mode of the global scope.')
   }),
+  approvals: Type.Object({
+    policy: choice(['ask', 'never'], 'ask', 'Whether sessions ask people; `never` refuses what would be asked.'),
+    expiryMs: durationMs(24 * 3_600_000, 'How long an ask waits for a decision; 0 is for ever.', 0)
+  }),
   workspace: Type.Object({
     roots: strings('Directories that the `cwd` of a session may lie in; outside them it is an admin’s.')
   }),
@@ -117,6 +122,17 @@ export const configSchema = Type.Object({
     include: strings('Tools that are counted, `*` as wildcard; empty: all.'),
     exclude: strings('Tools that are not counted.', ['todo_write']),
     argumentsPreviewChars: integer(500, 1, 'Characters of the arguments quoted in a reminder.')
+  }),
+  permissions: Type.Object({
+    default: choice(['allow', 'deny', 'ask'], 'allow', 'What becomes of a call that no rule matches.'),
+    rules: Type.Array(permissionRule, {
+      default: [],
+      description: 'Rules for all calls; the first that matches decides.'
+    }),
+    scopes: Type.Record(Type.String(), Type.Array(permissionRule), {
+      default: {},
+      description: 'Rules of single scopes and all below them, by the scope’s id; the nearest come first, `rules` last.'
+    })
   }),
   store: Type.Object({
     synchronous: choice(

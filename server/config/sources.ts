@@ -116,8 +116,8 @@ function fromText({ schema }: Setting, text: string): unknown {
   if (schema.type === 'boolean')
     return text === 'true' || text === '1' ? true : text === 'false' || text === '0' ? false : text
   if (schema.type === 'integer') return /^-?\d+$/.test(text) ? Number(text) : text
-  if (schema.type !== 'array') return text
-  if (text.trimStart().startsWith('[')) {
+  if (schema.type !== 'array' && schema.type !== 'object') return text
+  if (schema.type === 'object' || text.trimStart().startsWith('[')) {
     try {
       return JSON.parse(text)
     } catch {

@@ -11,7 +11,8 @@ export const blankRows: Record<TableName, Row> = {
     turn_open: 0,
     step: 0,
     first_seq: 0,
-    anchor: null
+    anchor: null,
+    contexts: null
   },
   calls: {
     session: null,
@@ -102,7 +103,11 @@ export class SideRows {
       const rows = this.#rowsOf(table)
       const gone = [...rows].filter(([, row]) => row['session'] === session)
       for (const [key] of gone) rows.delete(key)
-      return gone.map(([key, row]) => () => void rows.set(key, row))
+      return gone.map(
+        ([key, row]) =>
+          () =>
+            void rows.set(key, row)
+      )
     })
   }
 

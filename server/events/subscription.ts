@@ -27,7 +27,7 @@ export interface SubscriptionRequest {
 }
 
 // What is read ahead of a slow reader, and so what a subscription may hold beside its sink's buffer.
-const pageBytes = 1024 * 1024
+const pageBytes = 256 * 1024
 const pageEvents = 500
 
 /**

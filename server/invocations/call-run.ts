@@ -1,8 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { LiveEvents } from '../events/vocabulary.ts'
-import type { NewEvent, StoredEvent, TableWrite } from '../event-log/event-log.ts'
-import { stringifyJson } from '../json/serialize.ts'
-import type { JsonValue } from '../json/lossless.ts'
+import { type NewEvent, type StoredEvent, StoreUnavailableError, type TableWrite } from '../event-log/event-log.ts'
 import { abortedBeforeDispatch } from '../pipeline/cancellation.ts'
 import type { ExecutionInput } from '../pipeline/execution.ts'
 import type { Dispatched, InFlight, Pipeline } from '../pipeline/pipeline.ts'
@@ -10,22 +8,32 @@ import type { ToolResult } from '../pipeline/result.ts'
 import type { ScheduledCall } from '../scheduler/scheduler.ts'
 import type { Session } from '../sessions/session.ts'
 import type { StepRef } from '../sessions/turns.ts'
+import type { Slot } from './admission.ts'
 import { type CallAnswer, resultEventData, type StoredOutcome, storedOutcome } from './answer.ts'
+import { doneWrite, startedWrite } from './call-rows.ts'
 import type { LiveCall, PlannedCall } from './live-call.ts'
+import type { LiveCalls } from './live-calls.ts'
+import type { Opening } from './opening.ts'
 
 /** What a call needs of the engine. */
 export interface CallEngine {
   pipeline: Pipeline
+  calls: LiveCalls
   publish<K extends keyof LiveEvents>(type: K, event: LiveEvents[K]): void
 }
 
-/** Where a call stands, and the events and writes that its append begins with (the opening of its step). */
+/** Where a call stands. */
 export interface CallPlace {
   session: Session
   ref: StepRef
-  opening: () => { events: readonly NewEvent[]; writes: readonly TableWrite[] }
-  /** Its row was written as `accepted` already. */
-  isAccepted?: boolean
+  /** Given back while a person is asked. */
+  slot: Slot
+  /** What the first append of the step begins with; whoever appends first takes it. */
+  opening: Opening
+  /** Its `tool/call`, when an earlier run of the server wrote it. Times are epoch milliseconds. */
+  logged?: { seq: number; startedAt: number }
+  /** The row was written as `accepted` already, or with the opening. */
+  isAccepted: boolean
   /** Called just before the result is appended: the last call of a batch closes its step. */
   beforeResult?: () => void
 }
@@ -41,7 +49,7 @@ export class CallRun implements ScheduledCall {
   readonly #place: CallPlace
   readonly #plan: PlannedCall
   readonly #live: LiveCall
-  readonly #startedAt = Date.now()
+  readonly #startedAt: number
   readonly #startedMs = performance.now()
   #durationMs = 0
   #logged: Promise<number> | undefined
@@ -52,6 +60,12 @@ export class CallRun implements ScheduledCall {
     this.#place = place
     this.#plan = plan
     this.#live = live
+    this.#startedAt = place.logged?.startedAt ?? Date.now()
+  }
+
+  /** A call that is in the log already has its outcome still to come, whatever happens to it. */
+  get isAborted(): boolean {
+    return this.#signal.aborted && this.#place.logged === undefined
   }
 
   mode(): 'parallel' | 'exclusive' {
@@ -59,16 +73,19 @@ export class CallRun implements ScheduledCall {
   }
 
   async start(): Promise<(() => Promise<void>) | undefined> {
-    const logged = this.#appendCall()
+    const known = this.#place.logged
+    const logged = known === undefined ? this.#appendCall() : Promise.resolve(known.seq)
     // A refused append must stop the call also while policy is still thinking.
     logged.catch((error: unknown) => this.#live.controller.abort(error))
     this.#logged = logged
-    this.#live.state = 'running'
+    this.#live.enter('running')
     const prepared = await this.#engine.pipeline.prepare(this.#input())
+    if (this.#live.isLeftPending) throw new StoreUnavailableError('the call waits for the next run of the server')
     if (prepared.stage !== 'dispatch') {
       this.#outcome = prepared
       return undefined
     }
+    await this.#place.slot.resume(this.#signal)
     return async () => {
       await logged
       this.#outcome = { call: prepared.call, ...(await this.#engine.pipeline.dispatch(prepared.call)) }
@@ -90,8 +107,8 @@ export class CallRun implements ScheduledCall {
       retryable: pipeline.isRetryable(outcome.call, result)
     }
     const stored = this.#withNotices(storedOutcome(result, failure))
-    await this.#settle(result, stored, callSeq, (events, following) =>
-      this.#place.session.append(events, { writes: [this.#doneWrite(stored, 0)], following, closing: true })
+    await this.#settle(result, stored, callSeq, (event, following) =>
+      this.#place.session.append([event], { writes: [this.#doneWrite(stored, 0)], following, closing: true })
     )
   }
 
@@ -99,15 +116,24 @@ export class CallRun implements ScheduledCall {
   async skip(): Promise<void> {
     const result = abortedBeforeDispatch()
     const stored = storedOutcome(result, notStarted)
-    const { events: opening, writes } = this.#place.opening()
-    const at = opening.length
-    await this.#settle(result, stored, { sameAppend: at }, (events, following) =>
-      this.#place.session.append([...opening, this.#callEvent(), ...events], {
-        writes: [...writes, this.#startedWrite(at), this.#doneWrite(stored, at + 1)],
-        following,
-        closing: true
-      })
-    )
+    const { opening, session } = this.#place
+    // What closes the step of others may use the reserve of a full disk, what opens one may not: then the opening must be there first.
+    const closing = opening.isTaken
+    if (closing) await opening.stored()
+    await opening.first((events, writes) => {
+      const at = events.length
+      return this.#settle(result, stored, { sameAppend: at }, (event, following) =>
+        session.append([...events, this.#callEvent(), event], {
+          writes: [
+            ...writes,
+            startedWrite(this.#place, this.#plan, { seqOf: at, startedAt: this.#startedAt }),
+            this.#doneWrite(stored, at + 1)
+          ],
+          following,
+          closing
+        })
+      )
+    })
   }
 
   /** Contexts that came between calls appear in the next answer (api.md §2), and so in its replays. */
@@ -121,7 +147,7 @@ export class CallRun implements ScheduledCall {
     result: ToolResult,
     outcome: StoredOutcome,
     callSeq: number | { sameAppend: number },
-    append: (events: NewEvent[], following: () => NewEvent[]) => Promise<readonly StoredEvent[]>
+    append: (event: NewEvent, following: () => NewEvent[]) => Promise<readonly StoredEvent[]>
   ): Promise<void> {
     const { session, ref } = this.#place
     this.#place.beforeResult?.()
@@ -138,7 +164,7 @@ export class CallRun implements ScheduledCall {
         concludes: outcome.concludesTurn === true,
         hasQueuedContexts: session.hasQueuedContexts
       })
-    const stored = await append([resultEvent], following)
+    const stored = await append(resultEvent, following)
     const event = stored.find(({ type }) => type === 'tool/result')
     const answer: CallAnswer = {
       ...this.#identity(),
@@ -160,10 +186,18 @@ export class CallRun implements ScheduledCall {
   }
 
   async #appendCall(): Promise<number> {
-    const { events, writes } = this.#place.opening()
-    const stored = await this.#place.session.append([...events, this.#callEvent()], {
-      writes: [...writes, this.#startedWrite(events.length)]
-    })
+    const { opening, session, isAccepted } = this.#place
+    const isAlone = opening.isTaken && !isAccepted
+    const stored = await opening.first((events, writes) =>
+      session.append([...events, this.#callEvent()], {
+        writes: [
+          ...writes,
+          startedWrite(this.#place, this.#plan, { seqOf: events.length, startedAt: this.#startedAt })
+        ],
+        isRevocable: isAlone
+      })
+    )
+    this.#live.markStored()
     return stored.at(-1)?.seq ?? -1
   }
 
@@ -173,27 +207,12 @@ export class CallRun implements ScheduledCall {
     return { type: 'tool/call', data: { turn, step, callId, name, arguments: raw } }
   }
 
-  #startedWrite(seqOf: number): TableWrite {
-    const { callId, name, argumentsHash } = this.#plan
-    const { session, ref } = this.#place
-    const row = { session: session.id, call_id: callId, name, args_hash: argumentsHash, ...ref, state: 'started' }
-    const accepted = this.#place.isAccepted === true ? {} : { accepted_at: this.#startedAt }
-    return { table: 'calls', op: 'put', row: { ...row, ...accepted, call_seq: { seqOf }, started_at: this.#startedAt } }
+  #doneWrite(outcome: StoredOutcome, seqOf: number): TableWrite {
+    return doneWrite(this.#place.session, this.#plan, { outcome, seqOf, durationMs: this.#durationMs })
   }
 
-  #doneWrite(outcome: StoredOutcome, seqOf: number): TableWrite {
-    return {
-      table: 'calls',
-      op: 'put',
-      row: {
-        session: this.#place.session.id,
-        call_id: this.#plan.callId,
-        state: 'done',
-        result_seq: { seqOf },
-        duration_ms: this.#durationMs,
-        outcome: stringifyJson(outcome as unknown as JsonValue)
-      }
-    }
+  get #signal(): AbortSignal {
+    return this.#live.controller.signal
   }
 
   #identity(): { callId: string; name: string; scope: string; session: string } {
@@ -202,17 +221,19 @@ export class CallRun implements ScheduledCall {
   }
 
   #input(): ExecutionInput {
-    const { callId, name, signal } = this.#plan
+    const { callId, name } = this.#plan
     return {
       callId,
       name,
       arguments: this.#plan.arguments,
       agent: this.#place.session,
-      signal,
+      signal: this.#signal,
       ...(this.#plan.argumentsError === undefined ? {} : { argumentsError: this.#plan.argumentsError }),
       onProgress: (chunk) => this.#engine.publish('tool/progress', { ...this.#identity(), chunk }),
       onState: (state) => {
-        this.#live.state = state
+        if (state === 'running') return this.#live.enter(state)
+        this.#place.slot.pause()
+        this.#engine.calls.awaitsApproval(this.#live)
       }
     }
   }

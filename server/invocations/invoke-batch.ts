@@ -1,13 +1,15 @@
 import { RequestError } from '../errors.ts'
-import type { NewEvent, TableWrite } from '../event-log/event-log.ts'
 import { runBatch } from '../scheduler/scheduler.ts'
 import type { Session } from '../sessions/session.ts'
+import type { StepRef } from '../sessions/turns.ts'
 import type { UserMessage } from '../tools/definition.ts'
 import type { CallAnswer } from './answer.ts'
-import { type CallEngine, CallRun } from './call-run.ts'
-import type { Invocations } from './invoke.ts'
-import type { LiveCall } from './live-call.ts'
+import { acceptedWrite } from './call-rows.ts'
+import { type CallPlace, CallRun } from './call-run.ts'
+import type { InvocationParts, Invocations } from './invoke.ts'
+import type { Caller, LiveCall } from './live-call.ts'
 import { type CallRequest, type ParsedCall, parseCall } from './plan.ts'
+import { inStep } from './step.ts'
 
 /** One model step's calls (api.md §2). */
 export interface BatchRequest {
@@ -15,7 +17,8 @@ export interface BatchRequest {
   turn?: number
   step?: number
   calls: readonly CallRequest[]
-  signal: AbortSignal
+  /** Who waits, for each call: one that has a `callId` may outlive its caller. */
+  callerOf?: (call: CallRequest) => Caller
   /** Called with each answer as soon as it is committed, in model order. */
   onAnswer?: (answer: CallAnswer, index: number) => void
 }
@@ -26,7 +29,7 @@ export interface BatchAnswer {
   concluded: boolean
 }
 
-interface Slot {
+interface Member {
   call: ParsedCall
   live: LiveCall
   isNew: boolean
@@ -36,24 +39,20 @@ interface Slot {
  * Runs a batch by core.md §22. A known `callId` in it attaches or replays; one that conflicts, or stands twice, refuses the whole batch
  * before anything runs. With the first append every call is stored as accepted, so that recovery knows the ones that never started.
  */
-export async function invokeBatch(
-  engine: CallEngine,
-  invocations: Invocations,
-  maxParallel: number,
-  request: BatchRequest
-): Promise<BatchAnswer> {
-  const { session, signal } = request
+export async function invokeBatch(invocations: Invocations, request: BatchRequest): Promise<BatchAnswer> {
   const calls = request.calls.map(parseCall)
   if (new Set(calls.map(({ callId }) => callId)).size < calls.length) {
     throw new RequestError('BAD_REQUEST', 'a callId stands twice in the batch')
   }
-  const slots = claimAll(invocations, session, calls)
-  const running = lead(engine, invocations, maxParallel, request, slots)
+  const members = claimAll(invocations.parts, request.session, calls)
+  const answers = members.map(({ live }, index) => live.wait(request.callerOf?.(request.calls[index] as CallRequest)))
+  // What fails here reaches every caller through the live calls.
+  const running = lead(invocations, request, members).catch((error: unknown) => rejectNew(members, error))
   const results: CallAnswer[] = []
-  for (const [index, slot] of slots.entries()) {
-    const answer = await slot.live.wait()
-    request.onAnswer?.(answer, index)
-    results.push(answer)
+  for (const [index, answer] of answers.entries()) {
+    const result = await answer
+    request.onAnswer?.(result, index)
+    results.push(result)
   }
   await running
   return {
@@ -63,102 +62,79 @@ export async function invokeBatch(
   }
 }
 
-function claimAll(invocations: Invocations, session: Session, calls: readonly ParsedCall[]): Slot[] {
-  const slots: Slot[] = []
+function claimAll({ calls }: InvocationParts, session: Session, batch: readonly ParsedCall[]): Member[] {
+  const members: Member[] = []
   try {
-    for (const call of calls) slots.push({ call, ...invocations.claim(session, call) })
+    for (const call of batch) members.push({ call, ...calls.claim(session, call) })
   } catch (error) {
-    rejectNew(slots, error)
+    rejectNew(members, error)
     throw error
   }
-  return slots
+  return members
 }
 
-function rejectNew(slots: readonly Slot[], error: unknown): void {
-  for (const slot of slots) if (slot.isNew) slot.live.reject(error)
+function rejectNew(members: readonly Member[], error: unknown): void {
+  for (const { live, isNew } of members) if (isNew) live.reject(error)
 }
 
-/** Drives the batch's own calls; what fails here reaches every caller through the live calls. */
-async function lead(
-  engine: CallEngine,
-  invocations: Invocations,
-  maxParallel: number,
-  request: BatchRequest,
-  slots: readonly Slot[]
-): Promise<void> {
-  try {
-    const fresh: Slot[] = []
-    const replayed: (() => void)[] = []
-    for (const slot of slots.filter(({ isNew }) => isNew)) {
-      const answer = await invocations.replay(request.session, slot.call)
-      if (answer === undefined) fresh.push(slot)
-      else replayed.push(() => slot.live.resolve(answer))
-    }
-    // Only now is it known that no call conflicts.
-    for (const resolve of replayed) resolve()
-    if (fresh.length > 0) await runFresh(engine, maxParallel, request, fresh)
-  } catch (error) {
-    rejectNew(slots, error)
+async function lead(invocations: Invocations, request: BatchRequest, members: readonly Member[]): Promise<void> {
+  const { session } = request
+  const fresh: Member[] = []
+  const replayed: (() => void)[] = []
+  for (const member of members.filter(({ isNew }) => isNew)) {
+    const { call, live } = member
+    const answer = call.isNamedByCaller ? await invocations.replay(session, call) : undefined
+    if (answer === undefined) fresh.push(member)
+    else replayed.push(() => live.resolve(answer))
   }
+  // Only now is it known that no call conflicts; and what is only replayed needs no place.
+  for (const resolve of replayed) resolve()
+  if (fresh.length > 0) await run(invocations.parts, request, fresh)
 }
 
-async function runFresh(
-  engine: CallEngine,
-  maxParallel: number,
-  request: BatchRequest,
-  fresh: readonly Slot[]
-): Promise<void> {
-  const { session, signal } = request
-  const { ref, events } = session.enter({
-    calls: fresh.length,
-    isBatch: true,
-    ...(request.turn === undefined ? {} : { turn: request.turn }),
-    ...(request.step === undefined ? {} : { step: request.step })
-  })
-  const abortAll = (): void => {
-    for (const { live } of fresh) live.controller.abort(signal.reason)
-  }
-  if (signal.aborted) abortAll()
-  signal.addEventListener('abort', abortAll, { once: true })
-  let opening: { events: readonly NewEvent[]; writes: readonly TableWrite[] } = {
-    events,
-    writes: fresh.map(({ call }) => acceptedWrite(session, ref, call))
-  }
+async function run(parts: InvocationParts, request: BatchRequest, fresh: readonly Member[]): Promise<void> {
+  const { engine, admission, maxParallel } = parts
+  const { session, turn, step } = request
+  const slot = admission.request(session.scope.id)
   const last = fresh.at(-1)
-  const runs = fresh.map((slot) => {
-    const place = {
+  await inStep(engine, { session, slot }, async (enter) => {
+    if (!slot.isHeld) await slot.wait(allAborted(fresh))
+    const { ref, opening } = enter({
+      calls: fresh.length,
+      isBatch: true,
+      ...(turn === undefined ? {} : { turn }),
+      ...(step === undefined ? {} : { step })
+    })
+    opening.add(fresh.map(({ call }) => acceptedWrite(session, ref, call)))
+    const placeOf = (member: Member): CallPlace => ({
       session,
       ref,
+      slot,
+      opening,
       isAccepted: true,
-      opening: () => {
-        const mine = opening
-        opening = { events: [], writes: [] }
-        return mine
-      },
-      beforeResult: () => {
-        if (slot === last) session.turns.closeStep(ref)
-      }
-    }
-    return new CallRun(engine, place, { ...slot.call, signal: slot.live.controller.signal }, slot.live)
+      ...(member === last ? { beforeResult: () => closeStep(session, ref) } : {})
+    })
+    await runBatch(
+      fresh.map((member) => new CallRun(engine, placeOf(member), member.call, member.live)),
+      maxParallel
+    )
   })
-  try {
-    await runBatch(runs, { maxParallel, signal })
-  } finally {
-    signal.removeEventListener('abort', abortAll)
-  }
 }
 
-const acceptedWrite = (session: Session, ref: { turn: number; step: number }, call: ParsedCall): TableWrite => ({
-  table: 'calls',
-  op: 'insert',
-  row: {
-    session: session.id,
-    call_id: call.callId,
-    name: call.name,
-    args_hash: call.argumentsHash,
-    turn: ref.turn,
-    step: ref.step,
-    state: 'accepted',
-    accepted_at: Date.now()
+const closeStep = ({ turns }: Session, ref: StepRef): void => turns.closeStep(ref)
+
+/** Fires when every one of the calls is aborted: then the batch need not wait for its turn. */
+function allAborted(members: readonly Member[]): AbortSignal {
+  const controller = new AbortController()
+  let left = members.length
+  for (const { live } of members) {
+    const { signal } = live.controller
+    const count = (): void => {
+      left -= 1
+      if (left === 0) controller.abort()
+    }
+    if (signal.aborted) count()
+    else signal.addEventListener('abort', count, { once: true })
   }
-})
+  return controller.signal
+}

@@ -1,92 +1,115 @@
-import type { EventLog } from '../event-log/event-log.ts'
+import type { EventLog, Row } from '../event-log/event-log.ts'
 import { RequestError } from '../errors.ts'
+import type { DryRunReport } from '../pipeline/pipeline.ts'
 import { runBatch } from '../scheduler/scheduler.ts'
 import type { Session } from '../sessions/session.ts'
+import type { StepRef, StepRequest } from '../sessions/turns.ts'
+import type { Admission } from './admission.ts'
 import type { CallAnswer } from './answer.ts'
-import { type CallEngine, CallRun } from './call-run.ts'
-import { checkSameCall, LiveCall } from './live-call.ts'
+import { acceptedWrite } from './call-rows.ts'
+import { type CallEngine, type CallPlace, CallRun } from './call-run.ts'
+import { type Caller, checkSameCall, type LiveCall } from './live-call.ts'
+import type { LiveCalls } from './live-calls.ts'
+import { Opening } from './opening.ts'
 import { type CallRequest, type ParsedCall, parseCall } from './plan.ts'
-import { readStoredCall } from './stored-calls.ts'
+import { type Enter, inStep } from './step.ts'
+import { type CallReport, readStoredCall, reportOf } from './stored-calls.ts'
 
 /** One plain call (api.md §2). */
 export interface InvokeRequest extends CallRequest {
   session: Session
   turn?: number
   step?: number
-  /** The caller's connection, and whether the call ends with it (api.md §2, `onDisconnect`). */
-  caller?: { left: AbortSignal; abortsWhenLeft: boolean }
+  /** Who waits for the answer; absent: somebody who does not leave. */
+  caller?: Caller
+}
+
+export interface InvocationParts {
+  engine: CallEngine
+  calls: LiveCalls
+  log: EventLog
+  admission: Admission
+  /** Bodies of one batch that may overlap. */
+  maxParallel: number
 }
 
 /** The calls of this server: each runs at most once per `callId`, whoever asks and how often (api.md §2). */
 export class Invocations {
-  readonly #engine: CallEngine
-  readonly #log: EventLog
-  readonly #live = new Map<string, LiveCall>()
-  #isRefusing = false
+  readonly parts: InvocationParts
 
-  constructor(engine: CallEngine, log: EventLog) {
-    this.#engine = engine
-    this.#log = log
-  }
-
-  /** Calls accepted and not yet answered. */
-  get running(): number {
-    return this.#live.size
-  }
-
-  find(session: Session, callId: string): LiveCall | undefined {
-    return this.#live.get(keyOf(session, callId))
-  }
-
-  /** From now on new calls get `503 SHUTTING_DOWN`. */
-  refuseNew(): void {
-    this.#isRefusing = true
-  }
-
-  abortAll(reason: Error): void {
-    for (const call of this.#live.values()) call.controller.abort(reason)
-  }
-
-  /** Resolves when no call is live. */
-  async whenQuiet(): Promise<void> {
-    while (this.#live.size > 0) await Promise.allSettled([...this.#live.values()].map((call) => call.answer))
+  constructor(parts: InvocationParts) {
+    this.parts = parts
   }
 
   /**
    * Runs a call, attaches to it while it runs, or replays its stored answer. Rejects with `CALL_CONFLICT`, the turn and step errors,
-   * `SHUTTING_DOWN`, or `StoreUnavailableError`; a tool's failure is an answer.
+   * those of admission, `SHUTTING_DOWN`, or `StoreUnavailableError`; a tool's failure is an answer.
    */
   async invoke(request: InvokeRequest): Promise<CallAnswer> {
-    const call = parseCall(request)
-    const { live, isNew } = this.claim(request.session, call)
-    if (isNew) void this.#lead(request, call, live)
-    return live.wait(request.caller)
+    return this.#begin(request, false).wait(request.caller)
   }
 
-  /** The live call of this id, made when there is none. Throws `CALL_CONFLICT` when the id names another call. */
-  claim(session: Session, call: ParsedCall): { live: LiveCall; isNew: boolean } {
-    const key = keyOf(session, call.callId)
-    const known = this.#live.get(key)
-    if (known !== undefined) {
-      checkSameCall(known.identity, call)
-      return { live: known, isNew: false }
-    }
-    if (this.#isRefusing) throw new RequestError('SHUTTING_DOWN', undefined, { headers: { 'retry-after': '1' } })
-    const live = new LiveCall({ callId: call.callId, name: call.name, argumentsHash: call.argumentsHash })
-    this.#live.set(key, live)
-    const release = session.hold()
-    const done = (): void => {
-      this.#live.delete(key)
-      release()
-    }
-    live.answer.then(done, done)
-    return { live, isNew: true }
+  /** As `invoke`, but resolves as soon as the call is stored; it then goes on by itself (api.md §2, `respond-async`). */
+  async accept(request: InvokeRequest): Promise<LiveCall> {
+    const live = this.#begin(request, true)
+    await live.whenStored()
+    return live
+  }
+
+  /** What the call would meet before its body: neither runs nor logs it, nor asks anybody (api.md §2). */
+  async dryRun({ session, ...request }: InvokeRequest, signal: AbortSignal): Promise<DryRunReport> {
+    const { callId, name, arguments: args, argumentsError } = parseCall(request)
+    return this.parts.engine.pipeline.dryRun({
+      callId,
+      name,
+      arguments: args,
+      agent: session,
+      signal,
+      ...(argumentsError === undefined ? {} : { argumentsError })
+    })
+  }
+
+  /** State and result of a call. With `until` it waits for the end of a live one, as long as that signal lets it. */
+  async report(session: Session, callId: string, until?: AbortSignal): Promise<CallReport> {
+    const live = this.parts.calls.find(session.id, callId)
+    if (live !== undefined && until !== undefined) await settledOr(live, until)
+    return reportOf(this.parts, session, callId)
+  }
+
+  /** Aborts a live call, cooperatively; what has ended stays as it is (api.md §2). */
+  async cancel(session: Session, callId: string): Promise<CallReport> {
+    this.parts.calls.find(session.id, callId)?.controller.abort(new Error('the call was cancelled'))
+    return reportOf(this.parts, session, callId)
+  }
+
+  /**
+   * Goes on with a call that waited for an approval when the server went down, by its row: policy runs anew, and its ask finds the
+   * one that is pending (api.md §7). Its answer goes to the log and to whoever asks for the call.
+   */
+  async resume(session: Session, row: Row): Promise<LiveCall> {
+    const { log, calls, admission, engine } = this.parts
+    const ref: StepRef = { turn: Number(row['turn']), step: Number(row['step']) }
+    const seq = Number(row['call_seq'])
+    const page = await log.read({ session: session.id, after: seq - 1, limit: 1 })
+    const data = page.events[0]?.data as { callId: string; name: string; arguments: string } | undefined
+    if (data === undefined) throw new Error('a waiting call is not in the log')
+    const call = parseCall({ callId: data.callId, name: data.name, rawArguments: data.arguments })
+    const { live, isNew } = calls.claim(session, call)
+    if (!isNew) return live
+    live.markStored()
+    const slot = admission.readmit(session.scope.id)
+    const logged = { seq, startedAt: Number(row['started_at']) }
+    const place: CallPlace = { session, ref, slot, opening: new Opening([]), isAccepted: true, logged }
+    const run = new CallRun(engine, place, call, live)
+    inStep(engine, { session, slot, isPlaced: true }, () => runBatch([run], 1)).catch((error: unknown) =>
+      live.reject(error)
+    )
+    return live
   }
 
   /** The stored answer of a `callId` that a caller gave. Throws `CALL_CONFLICT`. */
   async replay(session: Session, call: ParsedCall): Promise<CallAnswer | undefined> {
-    if (!call.isNamedByCaller) return undefined
-    const stored = await readStoredCall(this.#log, session, call.callId)
+    const stored = await readStoredCall(this.parts.log, session, call.callId)
     if (stored === undefined) return undefined
     checkSameCall(stored, call)
     if (stored.answer === undefined)
@@ -94,23 +117,64 @@ export class Invocations {
     return { ...stored.answer, replayed: true }
   }
 
-  async #lead(request: InvokeRequest, call: ParsedCall, live: LiveCall): Promise<void> {
-    try {
-      const { session } = request
-      const replayed = await this.replay(session, call)
-      if (replayed !== undefined) return live.resolve(replayed)
-      const { ref, events } = session.enter({
-        calls: 1,
-        ...(request.turn === undefined ? {} : { turn: request.turn }),
-        ...(request.step === undefined ? {} : { step: request.step })
-      })
+  #begin(request: InvokeRequest, isAsync: boolean): LiveCall {
+    const call = parseCall(request)
+    const { live, isNew } = this.parts.calls.claim(request.session, call)
+    if (isNew) this.#lead(request, call, live, isAsync).catch((error: unknown) => live.reject(error))
+    return live
+  }
+
+  async #lead(request: InvokeRequest, call: ParsedCall, live: LiveCall, isAsync: boolean): Promise<void> {
+    const { session } = request
+    // An id of our own making is new: nothing to look up on the way of every plain call.
+    const replayed = call.isNamedByCaller ? await this.replay(session, call) : undefined
+    if (replayed !== undefined) return live.resolve(replayed)
+    const { engine, admission } = this.parts
+    const slot = admission.request(session.scope.id)
+    await inStep(engine, { session, slot }, async (enter) => {
       const { signal } = live.controller
-      const place = { session, ref, opening: () => ({ events, writes: [] }) }
-      await runBatch([new CallRun(this.#engine, place, { ...call, signal }, live)], { maxParallel: 1, signal })
-    } catch (error) {
-      live.reject(error)
-    }
+      const place = isAsync ? await this.#store(enter, request, call, live) : undefined
+      if (!slot.isHeld) {
+        // A call that is stored ends with a result, also when its turn never came.
+        await slot.wait(signal).catch((error: unknown) => {
+          if (place === undefined) throw error
+          live.controller.abort(error)
+        })
+      }
+      const { ref, opening, isAccepted } = place ?? { ...enter(stepOf(request)), isAccepted: false }
+      await runBatch([new CallRun(engine, { session, ref, slot, opening, isAccepted }, call, live)], 1)
+    })
+  }
+
+  /** Stores a call before it can begin. */
+  async #store(
+    enter: Enter,
+    request: InvokeRequest,
+    call: ParsedCall,
+    live: LiveCall
+  ): Promise<{ ref: StepRef; opening: Opening; isAccepted: boolean }> {
+    const { session } = request
+    const { ref, opening } = enter(stepOf(request))
+    opening.add([acceptedWrite(session, ref, call)])
+    await opening.first((events, writes) => session.append(events, { writes }))
+    live.markStored()
+    return { ref, opening, isAccepted: true }
   }
 }
 
-const keyOf = (session: Session, callId: string): string => `${session.id}\n${callId}`
+const stepOf = ({ turn, step }: InvokeRequest): StepRequest => ({
+  calls: 1,
+  ...(turn === undefined ? {} : { turn }),
+  ...(step === undefined ? {} : { step })
+})
+
+async function settledOr(live: LiveCall, until: AbortSignal): Promise<void> {
+  if (until.aborted) return
+  let stop = (): void => undefined
+  const stopped = new Promise<void>((resolve) => {
+    stop = resolve
+  })
+  until.addEventListener('abort', stop, { once: true })
+  await Promise.race([live.answer.then(stop, stop), stopped])
+  until.removeEventListener('abort', stop)
+}

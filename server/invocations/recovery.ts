@@ -1,4 +1,4 @@
-import type { EventLog, NewEvent, Row, StoredEvent, TableWrite } from '../event-log/event-log.ts'
+import type { Append, EventLog, EventPage, NewEvent, Row, StoredEvent, TableWrite } from '../event-log/event-log.ts'
 import { stringifyJson } from '../json/serialize.ts'
 import type { JsonValue } from '../json/lossless.ts'
 import { resultEventData, storedOutcome } from './answer.ts'
@@ -23,40 +23,52 @@ const closings = {
   }
 } as const satisfies Record<string, { name: string; code: string; message: string; effect: Effect; retryable: boolean }>
 
-/** Rows read at a time: a page of recovery work never holds more. */
+/** Events read at a time. */
 const pageSize = 500
+
+/** Unanswered calls of one session, or sessions left open: a server that died had no more than it could run. */
+const maxRows = 100_000
 
 /**
  * Closes what a crash, or an append that failed, left open in one session: each unanswered call gets its synthetic result, then the
- * step and the turn end (core.md §23). A call that waits for an approval keeps the turn open. Nothing dangling: nothing written.
+ * steps and the turn end (core.md §23). A call that waits for an approval keeps its step and the turn open. Nothing dangling: nothing
+ * written.
  */
 export async function repairSession(log: EventLog, sessionId: string): Promise<void> {
+  const closers = await closersOf(log, sessionId)
+  if (closers !== undefined) await log.append(closers)
+}
+
+/** What `repairSession` would append; undefined when nothing dangles. */
+export async function closersOf(log: EventLog, sessionId: string): Promise<Append | undefined> {
   const [session] = await log.rows('sessions', { id: sessionId }, 1)
-  if (session === undefined) return
-  const isWaiting = (await log.rows('calls', { session: sessionId, state: 'awaiting-approval' }, 1)).length > 0
-  const started = await log.rows('calls', { session: sessionId, state: 'started' })
-  const accepted = await log.rows('calls', { session: sessionId, state: 'accepted' })
-  const calls = [...started, ...accepted]
-  const endsTurn = session['turn_open'] === 1 && !isWaiting
-  if (calls.length === 0 && !endsTurn) return
+  if (session === undefined) return undefined
+  const inState = (state: string): Promise<Row[]> => log.rows('calls', { session: sessionId, state }, maxRows)
+  const waiting = await inState('awaiting-approval')
+  const calls = [...(await inState('started')), ...(await inState('accepted'))]
+  const endsTurn = session['turn_open'] === 1 && waiting.length === 0
+  if (calls.length === 0 && !endsTurn) return undefined
   const time = await lastTime(log, sessionId)
-  const events: NewEvent[] = calls.map((row) => closingEvent(row, time))
+  const turn = Number(session['turn'])
+  const stays = new Set(waiting.map((row) => Number(row['step'])))
+  const steps = (await openSteps(log, sessionId, turn)).filter((step) => !stays.has(step))
+  const events: NewEvent[] = [
+    ...calls.map((row) => closingEvent(row, time)),
+    ...steps.map((step) => ({ type: 'step/end', data: { turn, step }, time }))
+  ]
   const writes = calls.map((row, index) => closedCall(row, index))
   if (endsTurn) {
-    events.push(
-      ...(await openSteps(log, sessionId, Number(session['turn']))).map((data) => ({ type: 'step/end', data, time }))
-    )
-    events.push({ type: 'turn/end', data: { turn: Number(session['turn']), reason: { kind: 'interrupted' } }, time })
+    events.push({ type: 'turn/end', data: { turn, reason: { kind: 'interrupted' } }, time })
     writes.push({ table: 'sessions', op: 'put', row: { id: sessionId, turn_open: 0 } })
   }
-  await log.append({ session: sessionId, scope: String(session['scope']), events, writes })
+  return { session: sessionId, scope: String(session['scope']), events, writes, closing: true }
 }
 
 /** Repairs every session that the last server left with an open turn or an unanswered call. Returns how many it looked at. */
 export async function recover(log: EventLog): Promise<number> {
   const sessions = new Set<string>()
   const collect = async (table: 'sessions' | 'calls', where: Row, column: string): Promise<void> => {
-    const rows = await log.rows(table, where, 100_000)
+    const rows = await log.rows(table, where, maxRows)
     for (const row of rows) sessions.add(String(row[column]))
   }
   await collect('sessions', { turn_open: 1 }, 'id')
@@ -103,17 +115,15 @@ async function lastTime(log: EventLog, session: string): Promise<number> {
   return page.events.at(-1)?.time ?? Date.now()
 }
 
-/** The steps of a turn that have a start and no end. */
-async function openSteps(log: EventLog, session: string, turn: number): Promise<{ turn: number; step: number }[]> {
+/** The steps of a turn that have a start in the log and no end, in order of their starts. */
+export async function openSteps(log: EventLog, session: string, turn: number): Promise<number[]> {
   const open = new Set<number>()
-  for (let after = -1; ;) {
-    const page = await log.read({ session, after, limit: pageSize, types: ['step/start', 'step/end'] })
+  for (let after: number | undefined = -1; after !== undefined;) {
+    const page: EventPage = await log.read({ session, after, limit: pageSize, types: ['step/start', 'step/end'] })
     for (const event of page.events) note(open, event, turn)
-    const last = page.events.at(-1)
-    if (last === undefined || page.events.length < pageSize) break
-    after = last.seq
+    after = page.next
   }
-  return [...open].map((step) => ({ turn, step }))
+  return [...open]
 }
 
 function note(open: Set<number>, event: StoredEvent, turn: number): void {

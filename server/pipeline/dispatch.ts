@@ -91,7 +91,7 @@ async function runBody(call: InFlight, catalogue: Catalogue): Promise<ToolResult
       const result = failureFrom(thrown)
       const isArguments = result.error.info?.code === 'INVALID_ARGS'
       // Refused before it began, so this attempt did nothing (api.md §2).
-      if ((isArguments || hasNoEffect(result.error.info, thrown)) && before === 'none') call.effect = before
+      if (isArguments || hasNoEffect(result.error.info, thrown)) call.effect = before
       return fail(call, isArguments ? 'arguments' : 'body', result)
     }
     call.effect = 'completed'
@@ -121,7 +121,8 @@ function authoredFailure(outcome: Record<string, unknown>): Failure {
   }
   if (!Array.isArray(content)) throw new TypeError('a failure needs an array of content')
   if (Object.hasOwn(outcome, 'meta')) copy['meta'] = outcome['meta']
-  if (additionalContexts !== undefined) copy['additionalContexts'] = contextsOf(additionalContexts)
+  const contexts = contextsOf(additionalContexts)
+  if (contexts !== undefined) copy['additionalContexts'] = contexts
   return copy as unknown as Failure
 }
 
@@ -141,6 +142,7 @@ async function authoredSuccess(
 }
 
 function contextsOf(contexts: unknown): UserMessage[] | undefined {
-  if (contexts !== undefined && !Array.isArray(contexts)) throw new TypeError('additionalContexts must be an array')
-  return contexts
+  if (contexts === undefined) return undefined
+  if (!Array.isArray(contexts)) throw new TypeError('additionalContexts must be an array')
+  return contexts.length === 0 ? undefined : contexts
 }

@@ -143,8 +143,9 @@ export function createPipeline({ tree, registry, approvals, warn }: PipelineOpti
 const denial = (call: InFlight, reason: string): Failure =>
   fail(call, 'denial', failure(reason === '' ? denied(call.exec.name) : reason))
 
-function isParallel(registry: Catalogue, { name, agent, parent, arguments: args }: ExecutionInput): boolean {
+function isParallel(registry: Catalogue, input: ExecutionInput): boolean {
   try {
+    const { name, agent, parent, arguments: args } = input
     const tool = registry.lookup(name, agent?.scope)
     if (tool?.isConcurrencySafe === undefined || registry.isCollapsed(name, agent?.scope, parent)) return false
     const answer: unknown = tool.isConcurrencySafe(args as never)

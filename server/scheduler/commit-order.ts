@@ -1,22 +1,21 @@
 /** Commits in model order whatever the order of settling: head-of-line blocking on purpose (core.md §22.4). */
 export class CommitOrder {
-  readonly #ready: boolean[] = []
-  readonly #commit: (index: number) => Promise<void>
+  readonly #ready = new Map<number, () => Promise<void>>()
   #next: number
 
-  constructor(first: number, commit: (index: number) => Promise<void>) {
+  constructor(first: number) {
     this.#next = first
-    this.#commit = commit
   }
 
-  markReady(index: number): void {
-    this.#ready[index] = true
+  markReady(index: number, commit: () => Promise<void>): void {
+    this.#ready.set(index, commit)
   }
 
   async commitReady(): Promise<void> {
-    while (this.#ready[this.#next] === true) {
-      await this.#commit(this.#next)
+    for (let commit = this.#ready.get(this.#next); commit !== undefined; commit = this.#ready.get(this.#next)) {
+      this.#ready.delete(this.#next)
       this.#next += 1
+      await commit()
     }
   }
 }

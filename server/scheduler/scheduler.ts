@@ -3,50 +3,52 @@ import { RollingPool } from './rolling-pool.ts'
 
 /** One call of a batch, as the lane needs it: what each step means is its maker's (core.md §22.3). */
 export interface ScheduledCall {
+  /** It is to be started no more. */
+  readonly isAborted: boolean
   /** Read anew each time: a registry change can turn a waiting call exclusive (core.md §22.4). */
   mode(): 'parallel' | 'exclusive'
   /** Logs the call and runs its policy. Returns the body to launch, or nothing when the outcome is settled already. */
   start(): Promise<(() => Promise<void>) | undefined>
   /** Post-execute, finalize, observers, and the durable result. */
   commit(): Promise<void>
-  /** The durable pair of a call that was never started (core.md §22.5). */
+  /** The durable pair of a call that was aborted before it was started (core.md §22.5). */
   skip(): Promise<void>
-}
-
-/** Bodies that may overlap in one batch, and the batch's cancellation. */
-export interface BatchLimits {
-  maxParallel: number
-  signal: AbortSignal
 }
 
 /**
  * Runs one model step's calls (core.md §22): exclusive calls are barriers, parallel ones overlap up to `maxParallel`, and a single lane
- * owns starts and commits, in model order. After an abort started calls are drained and committed, the others skipped. Rejects with the
- * first failure of the machinery, once every body in flight has settled (core.md §22.7).
+ * owns starts and commits, in model order. An abort of all calls drains and commits the started ones and skips the others. Rejects
+ * with the first failure of the machinery, once every body in flight has settled (core.md §22.7).
  */
-export async function runBatch(calls: readonly ScheduledCall[], limits: BatchLimits): Promise<void> {
-  let next = 0
-  while (next < calls.length && !limits.signal.aborted) next = await runGroup(calls, next, limits)
-  for (const call of calls.slice(next)) await call.skip()
+export async function runBatch(calls: readonly ScheduledCall[], maxParallel: number): Promise<void> {
+  for (let next = 0; next < calls.length;) next = await runGroup(calls, next, maxParallel)
 }
 
-/** Runs the group that begins at `first`; returns the index of the first call that it did not start. */
-async function runGroup(calls: readonly ScheduledCall[], first: number, limits: BatchLimits): Promise<number> {
-  const isParallel = calls[first]?.mode() === 'parallel'
-  const end = isParallel ? calls.length : first + 1
+const mayOverlap = (call: ScheduledCall): boolean => call.isAborted || call.mode() === 'parallel'
+
+/** Runs the group that begins at `first`; returns the index of the first call that it did not take. */
+async function runGroup(calls: readonly ScheduledCall[], first: number, maxParallel: number): Promise<number> {
   const pool = new RollingPool()
-  const order = new CommitOrder(first, async (index) => calls[index]?.commit())
+  const order = new CommitOrder(first)
   let next = first
+  let isBarrier = false
 
   const fill = async (): Promise<void> => {
-    while (!limits.signal.aborted && next < end && pool.inFlight < limits.maxParallel) {
+    while (!isBarrier && pool.inFlight < maxParallel) {
       const call = calls[next]
-      if (call === undefined || (next > first && call.mode() !== 'parallel')) return
+      if (call === undefined) return
+      if (!mayOverlap(call)) {
+        if (next > first) return
+        isBarrier = true
+      }
       const index = next
       next += 1
-      const body = await call.start()
-      if (body === undefined) order.markReady(index)
-      else pool.launch(() => body().then(() => order.markReady(index)))
+      if (call.isAborted) order.markReady(index, () => call.skip())
+      else {
+        const body = await call.start()
+        if (body === undefined) order.markReady(index, () => call.commit())
+        else pool.launch(() => body().then(() => order.markReady(index, () => call.commit())))
+      }
       await order.commitReady()
     }
   }

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../json/lossless.ts'
-import type { NewEvent } from '../event-log/event-log.ts'
+import type { NewEvent, StoredEvent } from '../event-log/event-log.ts'
 import type { StepRef } from './turns.ts'
 
 const surfaceTypes = new Set(['user/message', 'assistant/message', 'tool/result'])
@@ -16,8 +16,8 @@ interface PendingCall extends StepRef {
 export class Relations {
   readonly #pending = new Map<string, PendingCall>()
 
-  get pendingCalls(): ReadonlyMap<string, PendingCall> {
-    return this.#pending
+  isPending(callId: string): boolean {
+    return this.#pending.has(callId)
   }
 
   /** Takes the events of one append, in order. `isOpen` tells whether a step is open at this moment. */
@@ -29,9 +29,19 @@ export class Relations {
     }
   }
 
+  /** A call of an earlier run of the server that goes on waiting for its result. */
+  restore(callId: string, call: StepRef & { seq: number }): void {
+    this.#pending.set(callId, { turn: call.turn, step: call.step, seq: call.seq })
+  }
+
+  /** The log has refused the call, and nothing else of its append is missed. */
+  withdraw(callId: string): void {
+    this.#pending.delete(callId)
+  }
+
   /** The log has given the call its seq. */
-  acknowledge(callId: string, seq: number): void {
-    const call = this.#pending.get(callId)
+  acknowledge({ data, seq }: StoredEvent): void {
+    const call = this.#pending.get((data as { callId: string }).callId)
     if (call !== undefined) call.seq = seq
   }
 

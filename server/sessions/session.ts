@@ -9,6 +9,7 @@ import {
 import type { JsonValue } from '../json/lossless.ts'
 import type { Agent, Scope } from '../scopes/scope.ts'
 import type { UserMessage } from '../tools/definition.ts'
+import { ContextQueue } from './context-queue.ts'
 import { Relations } from './relations.ts'
 import { type StepRef, type StepRequest, Turns } from './turns.ts'
 
@@ -18,6 +19,22 @@ export interface SessionRecord {
   createdAt: number
   /** Working directory, fixed before first use; absent: what the workspaces decide. */
   cwd?: string
+}
+
+/** Where a stored session stands. */
+export interface StoredState {
+  turns: Turns
+  contexts: ContextQueue
+}
+
+export interface AppendOptions {
+  writes?: readonly TableWrite[]
+  /** Gives the events that come after the relations have taken the first ones. */
+  following?: () => NewEvent[]
+  /** As `Append.closing`. */
+  closing?: boolean
+  /** One call alone in its step: refused by the store, it is as if it had not come, and the session goes on. */
+  isRevocable?: boolean
 }
 
 /**
@@ -31,23 +48,31 @@ export class Session implements Agent {
   readonly cwd: string | undefined
   readonly turns: Turns
   readonly #log: EventLog
+  readonly #onStale: (session: Session, error: unknown) => void
   readonly #relations = new Relations()
-  readonly #contexts: { message: UserMessage; isDelivered: boolean }[] = []
-  #storedState: string
-  #isStored: boolean
+  readonly #contexts: ContextQueue
+  /** Versions of what the row says of turns and contexts; undefined while there is no row. */
+  #storedVersions: { turns: number; contexts: number } | undefined
   #failure: unknown
   #live = 0
   #whenIdle: (() => void)[] = []
 
-  constructor(log: EventLog, scope: Scope, record: SessionRecord, stored?: Turns) {
+  /** `onStale` hears once that this object can no longer be believed. `stored`: the session has a row already. */
+  constructor(
+    { log, onStale }: { log: EventLog; onStale: (session: Session, error: unknown) => void },
+    scope: Scope,
+    record: SessionRecord,
+    stored?: StoredState
+  ) {
     this.#log = log
+    this.#onStale = onStale
     this.scope = scope
     this.id = record.id
     this.createdAt = record.createdAt
     this.cwd = record.cwd
-    this.turns = stored ?? new Turns()
-    this.#isStored = stored !== undefined
-    this.#storedState = JSON.stringify(this.turns.state)
+    this.turns = stored?.turns ?? new Turns()
+    this.#contexts = stored?.contexts ?? new ContextQueue()
+    if (stored !== undefined) this.#storedVersions = this.#versions()
   }
 
   /** An append has failed: what this object believes may not be what is stored, so it takes no more calls. */
@@ -73,55 +98,71 @@ export class Session implements Agent {
     return this.isIdle ? Promise.resolve() : new Promise((resolve) => this.#whenIdle.push(resolve))
   }
 
-  /** Places calls in a step (api.md §2). Queued contexts are written right after the step's start (core.md §24.1). */
-  enter(request: StepRequest): { ref: StepRef; events: NewEvent[] } {
-    const placed = this.turns.enter(
-      request,
-      this.#contexts.map(({ message }) => contextEvent(message))
-    )
-    this.#contexts.length = 0
-    return placed
+  /** Places calls in a step (api.md §2). A new step begins with the queued contexts, right after its start (core.md §24.1). */
+  enter(request: StepRequest): { ref: StepRef; events: NewEvent[]; contexts: UserMessage[] } {
+    const { ref, events, isJoined } = this.turns.enter(request)
+    const contexts = isJoined ? [] : this.#contexts.take()
+    return { ref, events: [...events, ...contexts.map(messageEvent)], contexts }
   }
 
-  /** A context for the next step (core.md §24.1). `isDelivered`: an answer carries it already. */
+  /**
+   * Calls that an earlier run of the server left waiting for an approval, by their rows; `stepsWithEvents` are the steps of the open
+   * turn that have a `step/start` in the log.
+   */
+  restoreCalls(rows: readonly Row[], stepsWithEvents: ReadonlySet<number>): void {
+    for (const row of rows) {
+      const ref = { turn: Number(row['turn']), step: Number(row['step']) }
+      this.turns.restore(ref, stepsWithEvents.has(ref.step))
+      this.#relations.restore(String(row['call_id']), { ...ref, seq: Number(row['call_seq']) })
+    }
+  }
+
+  /**
+   * A context for the next step (core.md §24.1), stored with the session's next append: queue first, then append. `isDelivered`: an
+   * answer carries it already.
+   */
   queueContext(message: UserMessage, { isDelivered = false } = {}): void {
-    this.#contexts.push({ message, isDelivered })
+    this.#contexts.add(message, isDelivered)
   }
 
   /** Whether the call is in this session's log and has no result yet. */
   isRecorded(callId: string): boolean {
-    return this.#relations.pendingCalls.has(callId)
+    return this.#relations.isPending(callId)
   }
 
   get hasQueuedContexts(): boolean {
-    return this.#contexts.length > 0
+    return !this.#contexts.isEmpty
   }
 
   /** Contexts that no answer has carried yet: each appears in one answer (api.md §2). */
   takeUndelivered(): UserMessage[] {
-    const waiting = this.#contexts.filter((entry) => !entry.isDelivered)
-    for (const entry of waiting) entry.isDelivered = true
-    return waiting.map((entry) => entry.message)
+    return this.#contexts.takeUndelivered()
   }
 
   clearContexts(): void {
-    this.#contexts.length = 0
+    this.#contexts.clear()
+  }
+
+  /** Makes the session unusable: its calls fail, and the next use reads it from the log anew. */
+  fail(error: unknown): void {
+    if (this.#failure !== undefined) return
+    this.#failure = error
+    this.#onStale(this, error)
   }
 
   /**
-   * Appends events of this session, with the session's own row, in one transaction. `following` gives the events that come after the
-   * relations have taken the first ones; `closing` is `Append.closing`. Rejects with `StoreUnavailableError`; the session is stale then.
+   * Appends events of this session, with the session's own row where it has changed, in one transaction. Rejects with
+   * `StoreUnavailableError`, or what else the log says; the session is stale then, unless the append was revocable.
    */
-  async append(
-    events: readonly NewEvent[],
-    options: { writes?: readonly TableWrite[]; following?: () => NewEvent[]; closing?: boolean } = {}
-  ): Promise<readonly StoredEvent[]> {
-    if (this.#failure !== undefined)
+  async append(events: readonly NewEvent[], options: AppendOptions = {}): Promise<readonly StoredEvent[]> {
+    if (this.#failure !== undefined) {
       throw new StoreUnavailableError('the session could not be stored', { cause: this.#failure })
-    this.#relations.apply(events, (ref) => this.turns.isPending(ref))
-    const { writes = [], following, closing = false } = options
-    const all = following === undefined ? events : [...events, ...following()]
+    }
+    const { writes = [], following, closing = false, isRevocable = false } = options
+    const before = this.#storedVersions
     try {
+      this.#relations.apply(events, (ref) => this.turns.isPending(ref))
+      const all = following === undefined ? events : [...events, ...following()]
       const row = this.#rowWrite()
       const stored = await this.#log.append({
         session: this.id,
@@ -130,31 +171,45 @@ export class Session implements Agent {
         writes: row === undefined ? writes : [row, ...writes],
         closing
       })
-      for (const event of stored) {
-        if (event.type === 'tool/call')
-          this.#relations.acknowledge((event.data as { callId: string }).callId, event.seq)
-      }
+      for (const event of stored) if (event.type === 'tool/call') this.#relations.acknowledge(event)
       return stored
     } catch (error) {
-      this.#failure ??= error
+      const [only] = events
+      if (isRevocable && only !== undefined && before !== undefined && error instanceof StoreUnavailableError) {
+        this.#revoke(only)
+      } else this.fail(error)
       throw error
     }
   }
 
+  #revoke({ data }: NewEvent): void {
+    const { turn, step, callId } = data as { turn: number; step: number; callId: string }
+    this.#relations.withdraw(callId)
+    this.turns.withdraw({ turn, step })
+    // The row that went with it is not stored either; no version is below 0.
+    this.#storedVersions = { turns: -1, contexts: -1 }
+  }
+
+  #versions(): { turns: number; contexts: number } {
+    return { turns: this.turns.version, contexts: this.#contexts.version }
+  }
+
   #rowWrite(): TableWrite | undefined {
-    const state = JSON.stringify(this.turns.state)
-    if (this.#isStored && state === this.#storedState) return undefined
+    const stored = this.#storedVersions
+    const now = this.#versions()
+    if (stored?.turns === now.turns && stored.contexts === now.contexts) return undefined
+    this.#storedVersions = now
     const { turn, isOpen, lastStep } = this.turns.state
     const row: Row = { id: this.id, turn, turn_open: isOpen ? 1 : 0, step: lastStep }
-    const op = this.#isStored ? 'put' : 'insert'
-    if (op === 'insert') Object.assign(row, { scope: this.scope.id, cwd: this.cwd ?? null, created_at: this.createdAt })
-    this.#isStored = true
-    this.#storedState = state
-    return { table: 'sessions', op, row }
+    if (stored?.contexts !== now.contexts) row['contexts'] = this.#contexts.toText()
+    if (stored !== undefined) return { table: 'sessions', op: 'put', row }
+    Object.assign(row, { scope: this.scope.id, cwd: this.cwd ?? null, created_at: this.createdAt })
+    return { table: 'sessions', op: 'insert', row }
   }
 }
 
-export const contextEvent = (message: UserMessage): NewEvent => ({
+/** A message as it stands in the log. */
+export const messageEvent = (message: UserMessage): NewEvent => ({
   type: 'user/message',
   data: message as unknown as JsonValue,
   surfaceOp: 'append'

@@ -16,7 +16,9 @@ export interface StepRequest {
   calls: number
 }
 
-export type TurnEndKind = 'completed' | 'aborted' | 'error' | 'interrupted'
+/** Why a turn ended (backends.md §14.1). `interrupted` is what recovery writes. */
+export const turnEndKinds = ['completed', 'aborted', 'blocked', 'error', 'max-tokens'] as const
+export type TurnEndKind = (typeof turnEndKinds)[number]
 
 interface OpenStep {
   readonly number: number
@@ -45,6 +47,8 @@ export class Turns {
   #lastStep: number
   readonly #steps = new Map<number, OpenStep>()
   #isConcluded = false
+  #isEnding = false
+  #version = 0
 
   constructor(state: TurnState = { turn: 0, isOpen: false, lastStep: 0 }) {
     this.#turn = state.turn
@@ -56,6 +60,11 @@ export class Turns {
     return { turn: this.#turn, isOpen: this.#isOpen, lastStep: this.#lastStep }
   }
 
+  /** Another number whenever `state` is another one: cheaper to compare, for every append. */
+  get version(): number {
+    return this.#version
+  }
+
   get isBusy(): boolean {
     return [...this.#steps.values()].some((step) => step.pending > 0)
   }
@@ -65,10 +74,11 @@ export class Turns {
   }
 
   /**
-   * Places calls. Throws `TURN_CLOSED`, `TURN_BUSY` or `STEP_CLOSED` (409) and changes nothing then. The events come in log order;
-   * `contexts` are put after the step's start (core.md §24.1).
+   * Places calls. Throws `TURN_CLOSED`, `TURN_BUSY` or `STEP_CLOSED` (409) and changes nothing then. The events come in log order.
+   * `isJoined`: the step was open already.
    */
-  enter(request: StepRequest, contexts: readonly NewEvent[] = []): { ref: StepRef; events: NewEvent[] } {
+  enter(request: StepRequest): { ref: StepRef; events: NewEvent[]; isJoined: boolean } {
+    if (this.#isEnding) throw busy(this.#turn)
     const opensTurn = this.#opensTurn(request.turn)
     const lastStep = opensTurn ? 0 : this.#lastStep
     const joined = opensTurn || request.step === undefined ? undefined : this.#steps.get(request.step)
@@ -78,7 +88,7 @@ export class Turns {
     const events = opensTurn ? this.openTurn() : []
     if (joined !== undefined) {
       joined.pending += request.calls
-      return { ref: { turn: this.#turn, step: joined.number }, events: [...events, ...contexts] }
+      return { ref: { turn: this.#turn, step: joined.number }, events, isJoined: true }
     }
     const hasEvents = request.step !== undefined || request.isBatch === true
     if (request.step !== undefined) events.push(...this.#closeEarlierSteps())
@@ -92,9 +102,27 @@ export class Turns {
     if (!hasEvents) step.isClosing = true
     this.#steps.set(step.number, step)
     this.#lastStep = step.number
+    this.#version += 1
     const ref = { turn: this.#turn, step: step.number }
     if (hasEvents) events.push({ type: 'step/start', data: { ...ref } })
-    return { ref, events: [...events, ...contexts] }
+    return { ref, events, isJoined: false }
+  }
+
+  /** A call of an earlier run of the server goes on waiting (api.md §7). Its step takes no more calls, and ends with it. */
+  restore({ turn, step }: StepRef, hasEvents: boolean): void {
+    if (turn !== this.#turn || !this.#isOpen) throw new Error(`turn ${turn} of a waiting call is not open`)
+    const known = this.#steps.get(step)
+    if (known === undefined) {
+      this.#steps.set(step, { number: step, hasEvents, pending: 1, isClosing: true, isConcluded: false })
+    } else known.pending += 1
+  }
+
+  /** Takes a call back that the log refused, and that stands in a step which the log knows or need not know. */
+  withdraw({ step: number }: StepRef): void {
+    const step = this.#steps.get(number)
+    if (step === undefined) return
+    step.pending -= 1
+    if (step.pending === 0 && !step.hasEvents) this.#steps.delete(number)
   }
 
   /** The step ends with its last pending call (the end of a batch). */
@@ -111,7 +139,7 @@ export class Turns {
     if (outcome.concludes) step.isConcluded = true
     const events: NewEvent[] = []
     if (step.pending === 0 && step.isClosing) events.push(...this.#endStep(step))
-    if (this.#isConcluded && !this.isBusy) {
+    if (this.#isConcluded && !this.#isEnding && !this.isBusy) {
       // Queued contexts still get one more step, which decides for itself (core.md §24.2).
       if (outcome.hasQueuedContexts) this.#isConcluded = false
       else events.push(...this.endTurn('completed'))
@@ -119,21 +147,35 @@ export class Turns {
     return events
   }
 
+  /** Throws `TURN_CLOSED` unless this turn is the open one. */
+  assertOpen(turn: number): void {
+    if (!this.#isOpen || turn !== this.#turn) throw new RequestError('TURN_CLOSED', `turn ${turn} is not open`)
+  }
+
+  /** No call enters the open turn any more: it is being aborted, and its calls are waited for. */
+  beginEnd(): void {
+    this.#isEnding = true
+  }
+
   /** Opens the next turn, ending an open one as completed. Throws `TURN_BUSY` while calls of it run. */
   openTurn(): NewEvent[] {
+    if (this.#isEnding) throw busy(this.#turn)
     const events = this.#isOpen ? this.endTurn('completed') : []
     this.#turn += 1
     this.#isOpen = true
     this.#lastStep = 0
     this.#isConcluded = false
+    this.#version += 1
     return [...events, { type: 'turn/start', data: { turn: this.#turn } }]
   }
 
   /** Ends the open turn and the steps still open in it. Throws `TURN_BUSY` while calls of it run. */
   endTurn(kind: TurnEndKind, cause?: string): NewEvent[] {
-    if (this.isBusy) throw new RequestError('TURN_BUSY', `calls of turn ${this.#turn} are still running`)
+    if (this.isBusy) throw busy(this.#turn)
     const ends = [...this.#steps.values()].flatMap((step) => this.#endStep(step))
     this.#isOpen = false
+    this.#isEnding = false
+    this.#version += 1
     const reason = cause === undefined ? { kind } : { kind, cause }
     return [...ends, { type: 'turn/end', data: { turn: this.#turn, reason } }]
   }
@@ -142,7 +184,7 @@ export class Turns {
     if (given === undefined) return !this.#isOpen
     if (given === this.#turn && this.#isOpen) return false
     if (given !== this.#turn + 1) throw new RequestError('TURN_CLOSED', `turn ${given} is not open`)
-    if (this.isBusy) throw new RequestError('TURN_BUSY', `calls of turn ${this.#turn} are still running`)
+    if (this.isBusy) throw busy(this.#turn)
     return true
   }
 
@@ -158,3 +200,5 @@ export class Turns {
     return step.hasEvents ? [{ type: 'step/end', data: { turn: this.#turn, step: step.number } }] : []
   }
 }
+
+const busy = (turn: number): RequestError => new RequestError('TURN_BUSY', `calls of turn ${turn} are still running`)

@@ -39,8 +39,9 @@ export const text: fc.Arbitrary<string> = fc.oneof(
   fc.string({ maxLength: 6, unit: 'binary' })
 )
 
-const plainNames = ['a', 'b', 'value', 'é', 'match', '_', 'x1', 'get', 'readonly', 'constructor', 'async_']
-const oddNames = ['my-key', '3d', '', ' ', 'class', 'a|b', '*/', '"', '1', '__x', '$ref', 'ﬁ', '\n', 'toString', 'new']
+// Not `constructor` and `toString`: TypeScript holds that every object has them, so no value could be without.
+const plainNames = ['a', 'b', 'value', 'é', 'match', 'ƛ', '𠀀', '𱍐', 'a・', '_', 'x1', 'get', 'readonly', 'async_']
+const oddNames = ['my-key', '3d', '', ' ', 'class', 'a|b', '*/', '"', '1', '__x', '$ref', 'ﬁ', '\n', 'new']
 const name = fc.oneof(
   { weight: 4, arbitrary: fc.constantFrom(...plainNames) },
   { weight: 1, arbitrary: fc.constantFrom(...oddNames) }
@@ -107,12 +108,10 @@ function objects(item: fc.Arbitrary<Sample>): fc.Arbitrary<Sample> {
 }
 
 const unions = (keyword: string, item: fc.Arbitrary<Sample>): fc.Arbitrary<Sample> =>
-  fc
-    .tuple(fc.array(item, { minLength: 2, maxLength: 4 }), fc.nat(3))
-    .map(([branches, pick]) => ({
-      schema: { [keyword]: branches.map((branch) => branch.schema) },
-      value: branches[pick % branches.length]!.value
-    }))
+  fc.tuple(fc.array(item, { minLength: 2, maxLength: 4 }), fc.nat(3)).map(([branches, pick]) => ({
+    schema: { [keyword]: branches.map((branch) => branch.schema) },
+    value: branches[pick % branches.length]!.value
+  }))
 
 /** Schemas of the supported subset, every kind of them (core.md §3). */
 export const supported: fc.Arbitrary<Sample> = fc.letrec<{ node: Sample }>((tie) => ({

@@ -8,6 +8,7 @@ import {
   StoreUnavailableError,
   type StoredEvent
 } from '../../server/event-log/event-log.ts'
+import { blankRows } from '../../server/event-log/side-rows.ts'
 
 export const sessionRow = (id: string, scope = 'global') => ({
   table: 'sessions' as const,
@@ -113,7 +114,16 @@ export function eventLogContract(name: string, open: () => Promise<EventLog>): v
 
     it('core.md §23: writes nothing of an event that is not lossless JSON, and names its type', async () => {
       await begin()
-      for (const bad of [undefined, NaN, -0, () => 1, new Date(0), { a: undefined }, [1, , 2], 1n]) {
+      for (const bad of [
+        undefined,
+        NaN,
+        -0,
+        () => 1,
+        new Date(0),
+        { a: undefined },
+        Object.assign([1], { length: 3 }),
+        1n
+      ]) {
         await expect(log.append({ session: 's', events: [note(1), note(bad, 'my/type')] })).rejects.toThrow(
           /my\/type.*lossless JSON/
         )
@@ -153,7 +163,7 @@ export function eventLogContract(name: string, open: () => Promise<EventLog>): v
       const unknown = { code: 'UNKNOWN_SESSION' }
       await expect(log.append({ session: 'x', events: [note(1)] })).rejects.toMatchObject(unknown)
       await expect(log.append({ session: 's', scope: 'global', events: [note(1)] })).rejects.toMatchObject(unknown)
-      await expect(log.append({ events: [note(1)] } as Append)).rejects.toThrow(TypeError)
+      await expect(log.append({ events: [note(1)] })).rejects.toThrow(TypeError)
       await expect(log.append({ session: 's', scope: 'team', events: [note(1)] })).resolves.toHaveLength(1)
     })
 
@@ -229,7 +239,7 @@ export function eventLogContract(name: string, open: () => Promise<EventLog>): v
       await expect(
         log.append({ writes: [{ table: 'calls', op: 'put', row: { ...row, nonsense: 1 } }] })
       ).rejects.toThrow(TypeError)
-      await expect(log.rows('calls', { 'state IS state OR 1': 1 })).rejects.toThrow()
+      await expect(log.rows('calls', { 'state IS state OR 1': 1 })).rejects.toThrow(TypeError)
     })
 
     it('lists rows in order of insertion, those that match, at most the limit', async () => {
@@ -237,7 +247,7 @@ export function eventLogContract(name: string, open: () => Promise<EventLog>): v
       expect((await log.rows('sessions', {})).map(({ id }) => id)).toEqual(['c', 'a', 'b'])
       expect((await log.rows('sessions', { scope: 'global' }, 1)).map(({ id }) => id)).toEqual(['c'])
       expect(await log.rows('sessions', { id: 'a', cwd: null })).toEqual([
-        { id: 'a', scope: 'team', cwd: null, created_at: 1, turn: 0, turn_open: 0, step: 0, first_seq: 0, anchor: null }
+        { ...blankRows.sessions, id: 'a', scope: 'team', created_at: 1 }
       ])
     })
 

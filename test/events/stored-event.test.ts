@@ -4,12 +4,16 @@ import { eventText, matchesType, storedEvent } from '../../server/events/stored-
 const fields = { type: 'note', session: 's', scope: 'g', seq: 0, position: 4, time: 7 }
 
 describe('a stored event', () => {
-  it('parses its data when first looked at, once, and freezes it', () => {
-    const event = storedEvent(fields, '{"a":[1]}')
-    expect(event.data).toBe(event.data)
-    expect(event).toEqual({ ...fields, data: { a: [1] } })
-    expect(Object.isFrozen((event.data as { a: unknown }).a)).toBe(true)
-    expect(() => Object.assign(event, { seq: 1 })).toThrow(TypeError)
+  it('parses its data once, however long it is, and is frozen', () => {
+    for (const text of ['{"a":[1]}', `{"a":[1]${' '.repeat(10_000)}}`]) {
+      const event = storedEvent(fields, text)
+      expect(event.data).toBe(event.data)
+      expect(event).toEqual({ ...fields, data: { a: [1] } })
+      expect({ ...event }).toEqual({ ...fields, data: { a: [1] } })
+      expect(Object.isFrozen((event.data as { a: unknown }).a)).toBe(true)
+      expect(() => Object.assign(event, { seq: 1 })).toThrow(TypeError)
+    }
+    expect(() => eventText({ ...storedEvent(fields, '1') })).toThrow(TypeError)
   })
 
   it('is one JSON text, with its view where it has one, and keys that a merge would swallow', () => {

@@ -1,6 +1,6 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { EventLog } from '../../server/event-log/event-log.ts'
+import type { EventLog, StoredEvent } from '../../server/event-log/event-log.ts'
 import { openMemoryLog } from '../../server/event-log/memory-log.ts'
 import { openSqliteLog } from '../../server/event-log/sqlite/log.ts'
 import { EventBus } from '../../server/events/bus.ts'
@@ -191,6 +191,27 @@ describe('a subscription', () => {
     await note(log, 's', 2)
     expect(eventsOf(sound.frames).map(({ data }) => data)).toEqual([1, 2])
     expect(own.size).toBe(1)
+    own.close()
+  })
+
+  it('an event that a read brought before its commit was told of is not sent twice', async () => {
+    const told: (() => void)[] = []
+    const late: EventLog = Object.assign(Object.create(log) as EventLog, {
+      logId: log.logId,
+      read: (query: Parameters<EventLog['read']>[0]) => log.read(query),
+      onCommit: (listener: (events: readonly StoredEvent[]) => void) =>
+        log.onCommit((events) => told.push(() => listener(events)))
+    })
+    const own = new FanOut({ log: late, bus })
+    await addSession(log, 's')
+    await note(log, 's', 'early')
+    const sink = testSink()
+    await own.subscribe({ after: -1 }, sink, webSocketFrames('a'))
+    await until(() => eventsOf(sink.frames).length === 1)
+    for (const tell of told) tell()
+    await note(log, 's', 'next')
+    told.at(-1)?.()
+    expect(eventsOf(sink.frames).map(({ data }) => data)).toEqual(['early', 'next'])
     own.close()
   })
 

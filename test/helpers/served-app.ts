@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { onTestFinished } from 'vitest'
-import { WebSocket } from 'ws'
+import { type ClientOptions, WebSocket } from 'ws'
 import { buildApp } from '../../server/app.ts'
 import type { Role } from '../../server/auth/principal.ts'
 import { loadConfig } from '../../server/config/load.ts'
@@ -16,6 +16,8 @@ export interface ServedApp {
   app: FastifyInstance
   port: number
   admin: string
+  /** Every route there is, as `GET /events`; those of plugins too. */
+  routes: string[]
   tokenFor: (role: Role, scope?: string) => Promise<string>
   /** A POST of JSON when `json` is given, else a GET, with the admin's token unless told. */
   call: (
@@ -29,7 +31,14 @@ export interface ServedApp {
 export async function serveApp(settings: Record<string, string> = {}): Promise<ServedApp> {
   const home = temporaryDirectory()
   const { config } = loadConfig({ flags: new Map(Object.entries({ home, 'log.level': 'silent', ...settings })) })
-  const app = await buildApp(config)
+  const routes: string[] = []
+  const app = await buildApp(config, {
+    first: async (instance) => {
+      instance.addHook('onRoute', ({ url, method }) => {
+        routes.push(...[method].flat().map((name) => `${name} ${url}`))
+      })
+    }
+  })
   await app.listen({ host: '127.0.0.1', port: 0 })
   onTestFinished(() => app.close())
   const { port } = app.server.address() as AddressInfo
@@ -39,6 +48,7 @@ export async function serveApp(settings: Record<string, string> = {}): Promise<S
     app,
     port,
     admin,
+    routes,
     tokenFor: async (role, scope = 'global') => (await app.tokens.create({ label: role, role, scope })).token,
     call: (path, { json, token = admin, headers, method } = {}) =>
       fetch(`http://127.0.0.1:${port}${path}`, {
@@ -68,17 +78,18 @@ export class EventClient {
   /** Resolves with the code of the close. */
   readonly closed: Promise<number>
 
-  constructor(port: number, token: string) {
+  constructor(port: number, token: string, options: ClientOptions = {}) {
     this.socket = new WebSocket(`ws://127.0.0.1:${port}/events`, 'toolwright.v1', {
-      headers: { authorization: `Bearer ${token}` }
+      headers: { authorization: `Bearer ${token}` },
+      ...options
     })
     this.socket.on('message', (data: Buffer) => this.frames.push(JSON.parse(data.toString()) as Frame))
     this.closed = once(this.socket, 'close').then(([code]) => code as number)
     onTestFinished(() => this.socket.terminate())
   }
 
-  static async open({ port, admin }: ServedApp, token = admin): Promise<EventClient> {
-    const client = new EventClient(port, token)
+  static async open({ port, admin }: ServedApp, token = admin, options?: ClientOptions): Promise<EventClient> {
+    const client = new EventClient(port, token, options)
     await once(client.socket, 'open')
     return client
   }

@@ -27,7 +27,7 @@ interface Row {
   setUp?: (fixture: PipelineFixture, abort: () => void) => void
   code: string
   message?: string
-  stages?: { post?: boolean; body?: boolean; guard?: boolean }
+  stages?: { post?: boolean; body?: boolean; guard?: boolean; 'around:before'?: boolean }
   contexts?: string[]
 }
 
@@ -48,7 +48,7 @@ const rows: Record<string, Row> = {
   'C093a during pre, allow and guards abstain': {
     setUp: (f, abort) => f.hook('preExecute', (_e, next) => (abort(), next())),
     code: ABD,
-    stages: { post: true, body: false, guard: true }
+    stages: { post: true, body: false, guard: true, 'around:before': false }
   },
   'during pre, a guard denies': {
     setUp: (f, abort) => {
@@ -85,7 +85,7 @@ const rows: Record<string, Row> = {
       f.approver = async () => (abort(), { outcome: 'allowed-once' })
     },
     code: ABD,
-    stages: { post: true, guard: true, body: false }
+    stages: { post: true, guard: true, body: false, 'around:before': false }
   },
   'during approval, rejected': {
     setUp: (f, abort) => {

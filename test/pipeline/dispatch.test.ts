@@ -147,6 +147,15 @@ describe('wrappers (core.md §12)', () => {
     expect(await fixture.call('echo')).toStrictEqual({ isError: true, error: { message: 'm' }, content: [] })
   })
 
+  it.each([undefined, []])('contexts of %j are none: the key is absent', async (additionalContexts) => {
+    for (const outcome of [success('v'), { isError: true, error: { message: 'm' }, content: [] }]) {
+      const fixture = new PipelineFixture()
+      fixture.hook('execute', () => ({ ...outcome, additionalContexts }) as never)
+      fixture.hook('postExecute', async (_exec, _result, next) => ({ ...(await next()), additionalContexts }) as never)
+      expect('additionalContexts' in (await fixture.call('echo'))).toBe(false)
+    }
+  })
+
   it('a lossy failure of theirs still goes through post-execute, and then fails for that', async () => {
     const fixture = new PipelineFixture()
     fixture.hook('execute', () => ({
@@ -423,8 +432,15 @@ describe('what a body says to the loop (core.md §19)', () => {
     expect('concludesTurn' in (await fixture.call('boom'))).toBe(false)
   })
 
-  it('is not heard after the around stage', async () => {
+  it('is not heard before and after the around stage', async () => {
     const fixture = new PipelineFixture()
+    fixture.hook('preExecute', (exec, next) => {
+      const early = exec as RunContext
+      early.deferContext(contextFrom('early'))
+      early.concludeTurn()
+      early.progress('early')
+      return next()
+    })
     let kept: RunContext | undefined
     const chunks: string[] = []
     fixture.boom = (exec) => ((kept = exec), 1)

@@ -82,6 +82,12 @@ describe('the execution mode (core.md §21)', () => {
     expect(kind('gate', { id: 1 })).toBe('exclusive')
     expect(kind('gate', { id: 'x' }, { agent })).toBe('exclusive')
     expect(kind('ghost')).toBe('exclusive')
+    const hostile = Object.defineProperty(fixture.input('gate'), 'arguments', {
+      get() {
+        throw new Error('unreadable')
+      }
+    })
+    expect(fixture.pipeline.executionMode(hostile).kind).toBe('exclusive')
   })
 
   it('C103 a collapsed call is exclusive, one from a running body is not collapsed', () => {
@@ -272,6 +278,22 @@ describe('effect and retryable (api.md §2)', () => {
         }
       },
       'unknown',
+      false
+    ],
+    [
+      'a retry after a success that ended as INVALID_ARGS',
+      {
+        name: 'tool',
+        setUp: (f) => {
+          let attempts = 0
+          f.boom = () => {
+            if ((attempts += 1) === 2) throw new ToolArgsError(['"x"'])
+            return 1
+          }
+          f.hook('execute', async (_e, next) => (await next(), next()))
+        }
+      },
+      'completed',
       false
     ],
     [

@@ -197,12 +197,59 @@ describe('GET /events as a WebSocket', () => {
   })
 
   it('is closed with 1013 when it answers no ping', async () => {
-    const client = await EventClient.open(await serveApp({ 'ws.pingIntervalMs': '100' }))
-    const [raw] = [(client.socket as unknown as { _socket: { pause(): void; resume(): void } })._socket]
-    client.socket.on('ping', () => raw.pause())
-    // The client cannot read the close frame; its socket is cut.
-    await client.closed.catch(() => 0)
-    expect(client.socket.readyState).toBe(client.socket.CLOSED)
+    const served = await serveApp({ 'ws.pingIntervalMs': '100' })
+    const lively = await EventClient.open(served)
+    const client = await EventClient.open(served, served.admin, { autoPong: false })
+    expect(await client.closed).toBe(1013)
+    expect(lively.socket.readyState).toBe(lively.socket.OPEN)
+  })
+
+  it('is cut off when it reads nothing for too long, without growing the memory', async () => {
+    const served = await serveApp({ 'ws.pingIntervalMs': '100', 'ws.stallTimeoutMs': '300', 'drain.killMs': '300' })
+    const client = await EventClient.open(served)
+    await client.ask({ type: 'subscribe', id: 'x' })
+    client.socket.pause()
+    const chunk = 'x'.repeat(100_000)
+    const [socket] = served.app.websocketServer.clients
+    let most = 0
+    await until(() => {
+      for (let n = 0; n < 20; n++) {
+        served.app.liveEvents.publish('tool/progress', { callId: 'c', name: 't', chunk, session: 's', scope: 'global' })
+      }
+      most = Math.max(most, socket?.bufferedAmount ?? 0)
+      return served.app.connections.size === 0
+    })
+    expect(most).toBeGreaterThan(1024 * 1024)
+    expect(most).toBeLessThan(1.3 * 1024 * 1024)
+  })
+
+  it('tells a reader that fell behind how many live events it missed, and lacks no stored one', async () => {
+    const served = await serveApp()
+    const client = await EventClient.open(served)
+    await client.ask({ type: 'subscribe', id: 'x' })
+    client.socket.pause()
+    const [socket] = served.app.websocketServer.clients
+    const chunk = 'x'.repeat(100_000)
+    let published = 0
+    await until(() => {
+      published++
+      served.app.liveEvents.publish('tool/progress', { callId: 'c', name: 't', chunk, session: 's', scope: 'global' })
+      return (socket?.bufferedAmount ?? 0) > 1024 * 1024
+    })
+    for (let n = 0; n < 5; n++) {
+      published++
+      served.app.liveEvents.publish('tool/progress', { callId: 'c', name: 't', chunk, session: 's', scope: 'global' })
+    }
+    for (let n = 0; n < 10; n++) await served.append('s', `a/n${'i'.repeat(n)}`)
+    client.socket.resume()
+    const gap = await client.next(({ type }) => type === 'gap')
+    await until(() => client.events('x').filter((type) => type.startsWith('a/')).length === 10)
+    const events = client.events('x')
+    expect(gap).toEqual({ type: 'gap', id: 'x', dropped: 5 })
+    expect(events.filter((type) => type === 'tool/progress')).toHaveLength(published - 5)
+    expect(events.filter((type) => type.startsWith('a/'))).toEqual(
+      Array.from({ length: 10 }, (_, n) => `a/n${'i'.repeat(n)}`)
+    )
   })
 
   it('refuses sockets beyond the limits', async () => {
@@ -272,7 +319,7 @@ describe('GET /events and what a token may see', () => {
     const served = await withScopes()
     const client = await EventClient.open(served, await served.tokenFor('observer', 'a'))
     await client.ask({ type: 'subscribe', id: 'x' })
-    served.app.scopes.create('a2', served.app.scopes.get('a') as NonNullable<ReturnType<typeof served.app.scopes.get>>)
+    served.app.scopes.create('a2', served.app.scopes.get('a'))
     await served.append('in-a2', 'seen/a2', 'a2')
     await client.next(({ event }) => event?.type === 'seen/a2')
   })

@@ -14,6 +14,8 @@ function withResolvers(): { promise: Promise<void>; resolve: () => void } {
 interface Script {
   mode: () => 'parallel' | 'exclusive'
   isSettledEarly?: boolean
+  isAborted?: () => boolean
+  onBody?: () => void
   onCommit?: () => void
 }
 
@@ -30,6 +32,10 @@ class ScriptedCall implements ScheduledCall {
     this.#script = script
   }
 
+  get isAborted(): boolean {
+    return this.#script.isAborted?.() === true
+  }
+
   mode(): 'parallel' | 'exclusive' {
     return this.#script.mode()
   }
@@ -41,6 +47,7 @@ class ScriptedCall implements ScheduledCall {
     if (this.#script.isSettledEarly === true) return undefined
     return async () => {
       this.#trace.push(`body ${this.#id}`)
+      this.#script.onBody?.()
       await this.released.promise
       this.#trace.push(`end ${this.#id}`)
     }
@@ -68,11 +75,13 @@ const settle = async (): Promise<void> => {
 
 function batch(scripts: Record<string, Script>, maxParallel = 10, signal = new AbortController().signal) {
   const trace: string[] = []
-  const calls = Object.entries(scripts).map(([id, script]) => new ScriptedCall(trace, id, script))
+  const calls = Object.entries(scripts).map(
+    ([id, script]) => new ScriptedCall(trace, id, { isAborted: () => signal.aborted, ...script })
+  )
   const byId = new Map(Object.keys(scripts).map((id, index) => [id, calls[index] as ScriptedCall]))
   return {
     trace,
-    done: runBatch(calls, { maxParallel, signal }),
+    done: runBatch(calls, maxParallel),
     release: (id: string) => byId.get(id)?.released.resolve()
   }
 }
@@ -180,6 +189,39 @@ describe('scheduler (core.md §22)', () => {
       'skip c3',
       'skip w'
     ])
+  })
+
+  it('a call aborted alone is skipped in its place, and is no barrier', async () => {
+    const isAborted = (): boolean => true
+    const { trace, done, release } = batch({ c1: parallel, x: { ...exclusive, isAborted }, c3: parallel })
+    await settle()
+    expect(trace).toContain('body c3')
+    release('c3')
+    release('c1')
+    await done
+    expect(trace.filter((line) => /^(result|skip)/.test(line))).toEqual(['result c1', 'skip x', 'result c3'])
+  })
+
+  it('a body that fails ends the batch, once its siblings have settled', async () => {
+    const { trace, done, release } = batch({ c1: { ...parallel, onBody: refuse }, c2: parallel, c3: exclusive })
+    const outcome = expect(done).rejects.toThrow('log refused')
+    await settle()
+    expect(trace).toContain('body c2')
+    release('c2')
+    await outcome
+    expect(trace).not.toContain('call c3')
+  })
+
+  it('only the first of several failures is reported', async () => {
+    const second = (): never => {
+      throw new Error('a later failure')
+    }
+    const { done } = batch({ c1: { ...parallel, onBody: refuse }, c2: { ...parallel, onBody: second } })
+    await expect(done).rejects.toThrow('log refused')
+  })
+
+  it('an empty batch is done at once', async () => {
+    await expect(runBatch([], 1)).resolves.toBeUndefined()
   })
 
   it('a failing machine starts nothing new, waits for the bodies in flight and rejects with the first error', async () => {

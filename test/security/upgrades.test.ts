@@ -1,19 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { sendRaw, statusOf, upgradeRequest } from '../helpers/raw-http.ts'
+import { serveApp } from '../helpers/served-app.ts'
 import { startWireApp } from '../helpers/wire-app.ts'
 
 describe('S2 WebSocket upgrades', () => {
   it('S2 no path, known or not, answers 101 to a caller who is not allowed', async () => {
-    const paths: string[] = ['/nowhere', '/health/nowhere']
-    const { port, admin } = await startWireApp({
-      routes: async (app) => {
-        app.addHook('onRoute', ({ url, method }) => {
-          if ([method].flat().includes('GET')) paths.push(url)
-        })
-        app.get('/socket', { websocket: true, config: { action: 'catalogue:read' } }, (socket) => socket.send('open'))
-      }
-    })
-    expect(paths).toContain('/socket')
+    const { port, admin, routes } = await serveApp()
+    const known = routes.filter((route) => route.startsWith('GET ')).map((route) => route.slice(4))
+    expect(known).toContain('/events')
+    const paths = [...known.filter((path) => !path.startsWith('/health/')), '/nowhere', '/health/nowhere']
     const Host = `127.0.0.1:${port}`
     const Authorization = `Bearer ${admin}`
     const refused: Record<string, Record<string, string>> = {
@@ -29,7 +24,10 @@ describe('S2 WebSocket upgrades', () => {
         expect([path, why, statusOf(answer)]).toEqual([path, why, why.endsWith('token') ? 401 : 403])
       }
     }
-    const allowed = await sendRaw(port, upgradeRequest('/socket', { Host, Authorization }), 'open')
+    for (const path of ['/health/live', '/health/ready']) {
+      expect([path, statusOf(await sendRaw(port, upgradeRequest(path, { Host, Authorization })))]).toEqual([path, 400])
+    }
+    const allowed = await sendRaw(port, upgradeRequest('/events', { Host, Authorization }), '\r\n\r\n')
     expect(statusOf(allowed)).toBe(101)
   })
 

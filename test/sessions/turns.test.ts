@@ -4,7 +4,6 @@ import { Turns } from '../../server/sessions/turns.ts'
 
 const types = (events: readonly { type: string }[]): string[] => events.map(({ type }) => type)
 const quiet = { concludes: false, hasQueuedContexts: false }
-const context = { type: 'user/message', data: {} }
 const code = (run: () => unknown): string => {
   try {
     run()
@@ -35,7 +34,7 @@ describe('turns and steps (api.md §2)', () => {
     const opened = turns.enter({ step: 3, calls: 1 })
     expect(types(opened.events)).toEqual(['turn/start', 'step/start'])
     const joined = turns.enter({ step: 3, calls: 1 })
-    expect(joined).toEqual({ ref: { turn: 1, step: 3 }, events: [] })
+    expect(joined).toEqual({ ref: { turn: 1, step: 3 }, events: [], isJoined: true })
     const higher = turns.enter({ step: 5, calls: 1 })
     expect(types(higher.events)).toEqual(['step/start'])
     expect(turns.leave(opened.ref, quiet)).toEqual([])
@@ -59,8 +58,8 @@ describe('turns and steps (api.md §2)', () => {
 
   it('a batch writes its step start and its step end', () => {
     const turns = new Turns()
-    const batch = turns.enter({ calls: 2, isBatch: true }, [context])
-    expect(types(batch.events)).toEqual(['turn/start', 'step/start', 'user/message'])
+    const batch = turns.enter({ calls: 2, isBatch: true })
+    expect(types(batch.events)).toEqual(['turn/start', 'step/start'])
     expect(turns.leave(batch.ref, quiet)).toEqual([])
     turns.closeStep(batch.ref)
     expect(types(turns.leave(batch.ref, quiet))).toEqual(['step/end'])
@@ -119,7 +118,7 @@ describe('turns and steps (api.md §2)', () => {
 
   it('goes on from stored state: an open turn keeps counting, a closed one is followed by the next', () => {
     const open = new Turns({ turn: 4, isOpen: true, lastStep: 7 })
-    expect(open.enter({ calls: 1 })).toEqual({ ref: { turn: 4, step: 8 }, events: [] })
+    expect(open.enter({ calls: 1 })).toMatchObject({ ref: { turn: 4, step: 8 }, events: [] })
     const closed = new Turns({ turn: 4, isOpen: false, lastStep: 7 })
     expect(closed.enter({ turn: 5, calls: 1 }).ref).toEqual({ turn: 5, step: 1 })
   })

@@ -67,7 +67,8 @@ export class BashShell implements Shell {
       stdoutMaxBytes = this.#limits.maxOutputBytes,
       workdir = this.#cwd
     } = request
-    assertPositive('timeoutMs', timeoutMs)
+    if (!(Number.isFinite(timeoutMs) && timeoutMs > 0))
+      throw new RangeError(`timeoutMs must be more than 0: ${timeoutMs}`)
     assertPositive('stdoutMaxBytes', stdoutMaxBytes)
     return { ...request, workdir, stdoutMaxBytes, timeoutMs: Math.min(timeoutMs, this.#limits.maxTimeoutMs) }
   }
@@ -132,6 +133,8 @@ async function wholeOutput(handle: ProcessHandle, stream: 'stdout' | 'stderr'): 
   return { text, truncated: lossy, ...(spillPath === undefined ? {} : { spillPath }) }
 }
 
+/** Timers take no more than 2³¹ − 1 ms, and bytes come whole. */
 function assertPositive(name: string, value: number): void {
-  if (!(Number.isFinite(value) && value > 0)) throw new RangeError(`${name} must be a positive number, not ${value}`)
+  const isUsable = name.endsWith('Bytes') ? Number.isSafeInteger(value) : value <= 2_147_483_647
+  if (!(value > 0 && isUsable)) throw new RangeError(`${name} is not usable: ${value}`)
 }

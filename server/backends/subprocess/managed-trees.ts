@@ -14,6 +14,8 @@ import { TreeHandle } from './tree-handle.ts'
 const MAX_TIMER_MS = 2_147_483_647
 /** What disposal waits beyond a tree's own grace: a process in the kernel may not even heed SIGKILL. */
 const DISPOSE_SLACK_MS = 5_000
+/** Looks for processes to kill while the server's process exits; each takes some 10 ms. */
+const MAX_LAST_LOOKS = 5
 
 export interface ManagedTreesOptions {
   /** Names the server's processes: a later server on the same data directory can end what this one left when it died. */
@@ -38,7 +40,7 @@ export class ManagedTrees implements Subprocesses {
   readonly #requests = new Map<number, (answer: never) => void>()
   #thread: Thread | undefined
   #nextId = 1
-  #isDisposed = false
+  #disposal: Promise<void> | undefined
   readonly #onProcessExit = () => {
     this.#endNow()
     rmSync(this.#spillDirectory, { recursive: true, force: true })
@@ -53,7 +55,7 @@ export class ManagedTrees implements Subprocesses {
   }
 
   spawn(spec: SpawnSpec): ProcessHandle {
-    if (this.#isDisposed) throw new SpawnError('processes are no longer started: the server is stopping')
+    if (this.#disposal !== undefined) throw new SpawnError('processes are no longer started: the server is stopping')
     checkSpec(spec)
     const id = this.#nextId++
     const marker = `${this.#prefix}.${process.pid}.${this.#start}.${randomBytes(12).toString('hex')}`
@@ -72,9 +74,12 @@ export class ManagedTrees implements Subprocesses {
     return this.#ask((request) => ({ type: 'sweep', request, prefix: this.#prefix }))
   }
 
-  async dispose(): Promise<void> {
-    if (this.#isDisposed) return
-    this.#isDisposed = true
+  dispose(): Promise<void> {
+    this.#disposal ??= this.#disposeOnce()
+    return this.#disposal
+  }
+
+  async #disposeOnce(): Promise<void> {
     const handles = [...this.#live.values()]
     for (const handle of handles) handle.terminate()
     const ends = handles.map((handle) =>
@@ -82,8 +87,10 @@ export class ManagedTrees implements Subprocesses {
     )
     const survivors = (await Promise.all(ends)).flatMap((isGone, at) => (isGone ? [] : [handles[at]!]))
     process.off('exit', this.#onProcessExit)
-    await this.#thread?.worker.terminate()
+    const thread = this.#thread
     this.#thread = undefined
+    await thread?.worker.terminate()
+    this.#forgetRequests()
     rmSync(this.#spillDirectory, { recursive: true, force: true })
     if (survivors.length > 0) {
       const errors = survivors.map(({ pid }) => new Error(`the process tree of pid ${pid} could not be ended`))
@@ -123,6 +130,8 @@ export class ManagedTrees implements Subprocesses {
   }
 
   #post(message: ToThread): void {
+    // After disposal nobody is left to talk to, and nothing to talk about.
+    if (this.#thread === undefined && this.#disposal !== undefined) return this.#forgetRequests()
     const { port } = (this.#thread ??= this.#openThread())
     port.ref()
     port.postMessage(message)
@@ -150,11 +159,11 @@ export class ManagedTrees implements Subprocesses {
   #receive(message: FromThread): void {
     if (message.type === 'window') this.#answer(message.request, message.tail)
     else if (message.type === 'swept') this.#answer(message.request, message.ended)
+    else if (message.type === 'closed') this.#live.delete(message.id)
     else {
-      const handle = this.#live.get(message.id)
-      handle?.receive(message)
-      if (handle?.isGone === true) this.#live.delete(message.id)
+      this.#live.get(message.id)?.receive(message)
       if (message.type === 'live' || message.type === 'chunk') return
+      if (message.type === 'failed') this.#live.delete(message.id)
     }
     // Only work whose outcome somebody waits for keeps the server's process alive.
     const handles = [...this.#live.values()]
@@ -164,12 +173,16 @@ export class ManagedTrees implements Subprocesses {
 
   /** The thread died: nobody watches its processes any more, so they go, and the next spawn opens a new one. */
   #lose(thread: Thread, cause: Error): void {
-    if (this.#thread !== thread || this.#isDisposed) return
+    if (this.#thread !== thread) return
     this.#endNow()
     this.#thread = undefined
     const error = new SpawnError(`the thread that owns the processes failed: ${cause.message}`, { cause })
     for (const handle of this.#live.values()) handle.fail(error)
     this.#live.clear()
+    this.#forgetRequests()
+  }
+
+  #forgetRequests(): void {
     for (const request of this.#requests.keys()) this.#answer(request, undefined)
   }
 
@@ -183,11 +196,15 @@ export class ManagedTrees implements Subprocesses {
         this.#receive(next.message as FromThread)
       }
     }
-    const running = [...this.#live.values()].filter((handle) => handle.pid > 0)
-    for (const handle of running) if (!handle.hasSettled) sendSignal(-handle.pid, 'SIGKILL')
-    const table = running.length > 0 ? new ProcessTable({ since: this.#start }).look() : []
-    for (const { pid, start, marker } of running) {
-      for (const row of membersOf(table, { pid, start, marker })) sendSignal(row.pid, 'SIGKILL')
+    const running = [...this.#live.values()].filter(({ pid, isGone }) => pid > 0 && !isGone)
+    const table = new ProcessTable({ since: this.#start })
+    for (let look = 0; look < MAX_LAST_LOOKS && running.length > 0; look++) {
+      // Looked at before anything dies: some are known by their parent only.
+      const rows = table.look()
+      const members = running.flatMap(({ pid, start, marker }) => membersOf(rows, { pid, start, marker }))
+      if (look === 0) for (const { pid, hasSettled } of running) if (!hasSettled) sendSignal(-pid, 'SIGKILL')
+      for (const row of members) sendSignal(row.pid, 'SIGKILL')
+      if (members.length === 0) return
     }
   }
 }

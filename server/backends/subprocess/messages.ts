@@ -44,6 +44,8 @@ export type FromThread =
   | { type: 'failed'; id: number; message: string }
   | { type: 'settled'; id: number; exitCode: number | null; signal: NodeJS.Signals | null; tails: TailMap }
   | { type: 'gone'; id: number }
+  /** Gone, and all its output was taken: nothing more will be said of it. */
+  | { type: 'closed'; id: number }
   | { type: 'window'; request: number; tail: Tail | undefined }
   | { type: 'live'; id: number; text: string }
   | { type: 'chunk'; id: number; stream: StreamName; data: Uint8Array }

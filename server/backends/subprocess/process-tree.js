@@ -7,7 +7,7 @@ import { membersOf, processRow, sendSignal } from './process-table.js'
 
 /** @import { FromThread, ProcessRow, StreamName, TailMap, ThreadSpec, TreeIdentity } from './messages.ts' */
 
-/** After SIGKILL: how many looks at an unbroken void mean that nothing of the tree is left. One look can miss a process that forks. */
+/** How many looks in a row that find nobody mean that the tree is gone: one look can miss a process that just forks. */
 const LOOKS_UNTIL_GONE = 2
 
 /**
@@ -15,6 +15,8 @@ const LOOKS_UNTIL_GONE = 2
  *
  *     start ─► running ─► leader ended ─► settled (output complete, or drainMs over) ─► gone
  *                 │ terminate: SIGTERM ── graceMs ──► SIGKILL until nothing is left ─────▲
+ *
+ * It is closed, and forgotten, when it is gone and all its output was taken.
  */
 export class ProcessTree {
   isGone = false
@@ -96,15 +98,14 @@ export class ProcessTree {
     const mode = this.spec[name]
     if (stream == null || mode === 'inherit') return
     this.#open.add(name)
+    if (mode === 'pipe') this.#pipes[name] = new OutputPipe(this.spec.id, name, stream, this.thread.post)
+    stream.on('error', () => stream.destroy())
     stream.once('close', () => {
       this.#open.delete(name)
-      this.#settleIfComplete()
+      if (this.#open.size === 0) this.#settleNow()
+      this.#closeIfOver()
     })
-    stream.on('error', () => stream.destroy())
-    if (mode === 'pipe') {
-      this.#pipes[name] = new OutputPipe(this.spec.id, name, stream, this.thread.post)
-      return
-    }
+    if (mode === 'pipe') return
     const collector = new OutputCollector(mode)
     this.#collectors[name] = collector
     stream.on('data', (chunk) => {
@@ -132,12 +133,8 @@ export class ProcessTree {
     }
     // Timers run before reads: a busy thread must still take what already waits in the pipe.
     const drain = setTimeout(() => setImmediate(() => setImmediate(() => this.#settleNow())), this.spec.drainMs)
-    this.#settleIfComplete()
-    this.thread.watch(this)
-  }
-
-  #settleIfComplete() {
     if (this.#open.size === 0) this.#settleNow()
+    this.thread.watch(this)
   }
 
   #settleNow() {
@@ -225,6 +222,11 @@ export class ProcessTree {
     }
     this.#process?.stdin?.destroy()
     this.thread.post({ type: 'gone', id: this.spec.id })
+    this.#closeIfOver()
+  }
+
+  #closeIfOver() {
+    if (this.isGone && this.#open.size === 0) this.thread.post({ type: 'closed', id: this.spec.id })
   }
 }
 

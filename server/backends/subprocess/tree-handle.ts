@@ -96,7 +96,7 @@ export class TreeHandle implements ProcessHandle {
   }
 
   /** Takes a message of the thread about this tree. */
-  receive(message: Exclude<FromThread, { type: 'window' | 'swept' }>): void {
+  receive(message: Exclude<FromThread, { type: 'window' | 'swept' | 'closed' }>): void {
     switch (message.type) {
       case 'started':
         this.pid = message.pid

@@ -23,7 +23,7 @@ const watch = new TreeWatch()
 
 /** @param {FromThread} message @param {ArrayBuffer[]} [transfer] */
 function post(message, transfer = []) {
-  if (message.type === 'gone' || message.type === 'failed') trees.delete(message.id)
+  if (message.type === 'closed' || message.type === 'failed') trees.delete(message.id)
   port.postMessage(message, transfer)
 }
 

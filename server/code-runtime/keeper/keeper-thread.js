@@ -13,6 +13,8 @@ import { ThreadWorld } from './thread-world.js'
 /** @import { World } from './world.ts' */
 
 const meterEveryMs = 25
+/** Worlds that one run may lose before its program has begun. */
+const maxLosses = 3
 
 const { source, budgets } = /** @type {KeeperOptions} */ (workerData)
 const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPort)
@@ -66,18 +68,34 @@ async function open() {
 }
 
 /** @param {RunOrder} order */
-async function start(order) {
-  const run = new Run(order, budgets, post, (world) => {
-    runs.delete(order.run)
-    if (runs.size === 0) {
-      clearInterval(meter)
-      meter = undefined
+function start(order) {
+  let losses = 0
+  const run = new Run(
+    order,
+    budgets,
+    post,
+    (world) => {
+      runs.delete(order.run)
+      if (runs.size === 0) {
+        clearInterval(meter)
+        meter = undefined
+      }
+      if (world !== undefined) end(world)
+      spares?.refillNow()
+    },
+    (reason) => {
+      losses += 1
+      if (losses < maxLosses) void place(run)
+      else run.fail('worker-exit', reason)
     }
-    if (world !== undefined) end(world)
-    spares?.refillNow()
-  })
+  )
   runs.set(order.run, run)
   meter ??= setInterval(check, meterEveryMs)
+  void place(run)
+}
+
+/** Gives a run its world. @param {Run} run */
+async function place(run) {
   try {
     const world = await /** @type {Spares} */ (spares).take()
     if (!run.start(world)) spares?.keep(world)
@@ -121,7 +139,7 @@ async function dispose() {
 port.on('message', (/** @type {ToKeeper} */ message) => {
   switch (message.type) {
     case 'run':
-      return void start(message)
+      return start(message)
     case 'reply':
       return runs.get(message.run)?.reply(message.id, message.value)
     case 'refuse':

@@ -2,9 +2,10 @@ import type { BindingShape } from '../bindings.ts'
 import type { RuntimeBudgets } from '../budgets.ts'
 import type { Containment, FailureKind } from '../code-runtime.ts'
 
-/** What a world may say, as read from a frame (code-mode.md §8). `exit`, `memory` and `busy` come from the relay or the thread's host. */
+/** What a world may say, as read from a frame (code-mode.md §8). `started`, `exit`, `memory` and `busy` come from the relay or the thread's host. */
 export type WorldFrame =
   | { type: 'ready' }
+  | { type: 'started' }
   | { type: 'call'; id: number; global: string; name: string; argument: string }
   | { type: 'log'; text: string }
   | { type: 'raw'; stream: 'stdout' | 'stderr'; text: string }

@@ -29,6 +29,8 @@ export class Run {
   /** @type {Outcome | undefined} */
   #outcome
   #onEnd
+  #onLost
+  #hasStarted = false
   #lastId = 0
   #pending = 0
   #junk = 0
@@ -40,12 +42,14 @@ export class Run {
   /**
    * @param {RunOrder} order @param {RuntimeBudgets} budgets @param {(message: FromKeeper) => void} post
    * @param {(world: World | undefined) => void} onEnd takes the world when the outcome is complete
+   * @param {(reason: string) => void} onLost is to start it in another world, since that one ended before the program began
    */
-  constructor(order, budgets, post, onEnd) {
+  constructor(order, budgets, post, onEnd, onLost) {
     this.#order = order
     this.#budgets = budgets
     this.#post = post
     this.#onEnd = onEnd
+    this.#onLost = onLost
     this.#ledger = new OutputLedger(budgets.maxOutputBytes)
     this.#names = new Map(order.bindings.map(({ global, names }) => [global, new Set(names)]))
   }
@@ -57,7 +61,7 @@ export class Run {
     world.listener = {
       frame: (frame) => this.#receive(frame),
       raw: (stream, text) => this.#output(() => this.#ledger.addRaw(stream, text)),
-      ended: (ending) => this.fail('worker-exit', describe(ending))
+      ended: (ending) => this.#lose(ending)
     }
     // Booting has cost time that is none of the program's.
     const { cpuMs = 0, busyMs = 0 } = world.usage()
@@ -154,9 +158,21 @@ export class Run {
         return this.fail('worker-exit', describe({ code: frame.code, signal: null }))
       case 'memory':
         return this.fail('worker-exit', `The program ran out of memory (maxOldGenerationSizeMb: ${this.#budgets.maxOldGenerationSizeMb} MiB).`)
+      case 'started':
+        this.#hasStarted = true
+        return
       case 'ready':
         return this.#countJunk()
     }
+  }
+
+  /** @param {Ending} ending */
+  #lose(ending) {
+    if (this.#hasStarted || this.#outcome !== undefined) return this.fail('worker-exit', describe(ending))
+    // The world died as it was handed over, and has not begun: a spare that was killed a moment ago.
+    clearTimeout(this.#wallTimer)
+    this.#world = undefined
+    this.#onLost(describe(ending))
   }
 
   /** Output still counts between the outcome and its report: bytes that were on their way. @param {() => void} add */

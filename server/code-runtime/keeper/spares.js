@@ -28,7 +28,7 @@ export class Spares {
     this.#count = count
   }
 
-  /** A fresh world. Rejects with the reason if none starts. @returns {Promise<World>} */
+  /** A fresh world; Rejects with the reason if none starts. @returns {Promise<World>} */
   async take() {
     for (const starting of this.#worlds) {
       this.#worlds.delete(starting)

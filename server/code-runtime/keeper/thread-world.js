@@ -5,6 +5,7 @@ import { HostedWorld } from '../world/hosted-world.js'
 /** A world that is a thread of the server's process (code-mode.md §15.1 says what that cannot contain). @implements {World} */
 export class ThreadWorld {
   #hosted
+  #hasStarted = false
   hasEnded = false
 
   /** @param {WorldListener} listener @param {{ maxOldGenerationSizeMb: number, maxOutputBytes: number }} limits */
@@ -25,7 +26,11 @@ export class ThreadWorld {
 
   /** @param {string} frame */
   send(frame) {
-    if (!this.hasEnded) this.#hosted.send(frame)
+    if (this.hasEnded) return
+    this.#hosted.send(frame)
+    // A thread gets what it is sent: it ends with the process, or by the keeper's own hand.
+    if (!this.#hasStarted) this.listener.frame('["started"]')
+    this.#hasStarted = true
   }
 
   // The thread itself is asked, so there is nothing to be told.

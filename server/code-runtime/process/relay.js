@@ -11,6 +11,7 @@ const leastBusyMs = 10
 
 const limits = JSON.parse(process.argv[2] ?? '')
 const pipe = new Socket({ fd: 3, readable: true, writable: true })
+let hasStarted = false
 const reader = new FrameReader(Infinity)
 const world = new HostedWorld(limits, (frame, passedOn) => {
   // What is no text is none of ours; the host counts it as junk.
@@ -18,7 +19,12 @@ const world = new HostedWorld(limits, (frame, passedOn) => {
 })
 
 pipe.on('data', (/** @type {Buffer} */ chunk) => {
-  for (const frame of reader.push(chunk)) world.send(frame)
+  for (const frame of reader.push(chunk)) {
+    // Said before the program can run: where it was not heard, another world may take the program.
+    if (!hasStarted) pipe.write(encodeFrame('["started"]'))
+    hasStarted = true
+    world.send(frame)
+  }
 })
 for (const event of ['error', 'close']) pipe.on(event, () => process.kill(0, 'SIGKILL'))
 

@@ -393,6 +393,8 @@ def limit_memory(mebibytes):
 
 
 def main():
+    # Locale coercion leaves a variable even in an empty environment.
+    os.environ.clear()
     limits = json.loads(sys.argv[1])
     limit_memory(limits["maxOldGenerationSizeMb"])
     channel = Channel(limits["maxOutputBytes"])
@@ -400,6 +402,8 @@ def main():
     start = channel.read()
     if start is None:
         return
+    # Said before the program can run: where it was not heard, another world may take the program.
+    channel.post('["started"]')
     header, _, program = start.partition("\n")
     replace_output(channel)
     try:

@@ -4,13 +4,10 @@ import {
   TheError,
   apply,
   asText,
-  codeUnit,
   indexInText,
   inspectValue,
   isNativeError,
-  lastIndexInText,
-  sliceText,
-  trimText
+  sliceText
 } from './intrinsics.js'
 
 /** The name under which V8 reports places in the program's text. */
@@ -23,20 +20,23 @@ const maxCauses = 3
 const maxStack = 65_536
 const unshowable = '(a value that cannot be shown)'
 
+const frameStart = '\n    at '
+const errorText = Error.prototype.toString
+
 const folder = dirname(fileURLToPath(import.meta.url))
 const hasInstance = Function.prototype[Symbol.hasInstance]
 
 /**
  * What is told of a thrown value: `Name: message`, the places in the program, and up to three causes (code-mode.md §7.4, §12). It never
- * throws, whatever the value's getters do.
- * @param {unknown} thrown @returns {string}
+ * throws, whatever the value's getters do. Texts are not read further than `room`, since no more of them can be told.
+ * @param {unknown} thrown @param {number} room in bytes @returns {string}
  */
-export function reportFailure(thrown) {
-  if (!isError(thrown)) return withoutPaths(show(thrown))
-  let text = headOf(thrown) + framesOf(thrown)
+export function reportFailure(thrown, room) {
+  if (!isError(thrown)) return withoutPaths(show(thrown, room))
+  let text = headOf(thrown, room) + framesOf(thrown)
   let cause = member(thrown, 'cause')
   for (let count = 0; count < maxCauses && cause !== undefined && cause !== null; count += 1) {
-    text += `\ncaused by: ${isError(cause) ? headOf(cause) : show(cause)}`
+    text += `\ncaused by: ${isError(cause) ? headOf(cause, room) : show(cause, room)}`
     cause = isError(cause) ? member(cause, 'cause') : undefined
   }
   return withoutPaths(text)
@@ -53,17 +53,17 @@ function isError(value) {
   }
 }
 
-/** @param {object} error */
-function headOf(error) {
-  const name = textMember(error, 'name') || 'Error'
-  const message = textMember(error, 'message')
+/** @param {object} error @param {number} room */
+function headOf(error, room) {
+  const name = textMember(error, 'name', room) || 'Error'
+  const message = textMember(error, 'message', room)
   return message === '' ? name : `${name}: ${message}`
 }
 
-/** @param {object} error @param {string} key */
-function textMember(error, key) {
+/** @param {object} error @param {string} key @param {number} room */
+function textMember(error, key, room) {
   const value = member(error, key)
-  return typeof value === 'string' ? value : ''
+  return typeof value === 'string' ? sliceText(value, 0, room + 1) : ''
 }
 
 /** @param {object} holder @param {string} key @returns {unknown} */
@@ -75,9 +75,9 @@ function member(holder, key) {
   }
 }
 
-/** @param {unknown} value */
-function show(value) {
-  if (typeof value === 'string') return value
+/** @param {unknown} value @param {number} room */
+function show(value, room) {
+  if (typeof value === 'string') return sliceText(value, 0, room + 1)
   try {
     return typeof value === 'symbol' ? asText(value) : inspectValue(value)
   } catch {
@@ -85,51 +85,49 @@ function show(value) {
   }
 }
 
-/** The lines of the stack that lie in the program, with lines as in the submitted text. @param {object} error */
+/**
+ * Writes the stacks of a world's errors: only places in the program, with lines as in the submitted text. It is V8's hook for that, so
+ * what a program prints is as clean as what is reported. A program may replace it, to its own confusion.
+ * @param {unknown} error @param {NodeJS.CallSite[]} sites
+ */
+export function writeStack(error, sites) {
+  let text = ''
+  try {
+    text = apply(errorText, error, [])
+  } catch {
+    text = 'Error'
+  }
+  let count = 0
+  for (let index = 0; index < sites.length && count < maxFrames; index += 1) {
+    const frame = frameOf(/** @type {NodeJS.CallSite} */ (sites[index]))
+    if (frame === '') continue
+    text += `\n    at ${frame}`
+    count += 1
+  }
+  return text
+}
+
+/** @param {NodeJS.CallSite} site */
+function frameOf(site) {
+  const line = site.getLineNumber()
+  if (site.getScriptNameOrSourceURL() !== programName || line === null || line <= linesBefore) return ''
+  const place = `${programName}:${line - linesBefore}:${site.getColumnNumber()}`
+  const name = site.getFunctionName()
+  return name === null || name === '' || name === 'eval' ? place : `${name} (${place})`
+}
+
+/** The frames of a stack that `writeStack` wrote, if nothing else has. @param {object} error */
 function framesOf(error) {
-  const stack = sliceText(textMember(error, 'stack'), 0, maxStack)
+  const stack = textMember(error, 'stack', maxStack)
   let frames = ''
   let count = 0
-  let start = 0
-  while (start < stack.length && count < maxFrames) {
-    const end = indexInText(stack, '\n', start)
-    const frame = frameIn(sliceText(stack, start, end === -1 ? stack.length : end))
-    if (frame !== '') {
-      frames += `\n    at ${frame}`
-      count += 1
-    }
-    if (end === -1) break
-    start = end + 1
+  for (let start = indexInText(stack, frameStart); start !== -1 && count < maxFrames; count += 1) {
+    const next = indexInText(stack, '\n', start + 1)
+    const line = sliceText(stack, start, next === -1 ? stack.length : next)
+    if (indexInText(line, `${programName}:`) !== -1) frames += line
+    start = indexInText(stack, frameStart, start + 1)
   }
   return frames
-}
-
-/** `    at async helper (program:5:9)` becomes `helper (program:2:9)`; a line of anything else becomes ''. @param {string} line */
-function frameIn(line) {
-  const trimmed = trimText(line)
-  if (sliceText(trimmed, 0, 3) !== 'at ') return ''
-  const place = lastIndexInText(trimmed, `${programName}:`)
-  if (place < 3 || (trimmed[place - 1] !== ' ' && trimmed[place - 1] !== '(')) return ''
-  const row = numberAt(trimmed, place + programName.length + 1)
-  const column = row === undefined ? undefined : numberAt(trimmed, row.end + 1)
-  if (row === undefined || column === undefined || trimmed[row.end] !== ':' || row.value <= linesBefore) return ''
-  const location = `${programName}:${row.value - linesBefore}:${column.value}`
-  if (trimmed[place - 1] !== '(') return location
-  let name = sliceText(trimmed, 3, place - 2)
-  if (sliceText(name, 0, 6) === 'async ') name = sliceText(name, 6)
-  return name === '' || name === 'eval' || name === 'anonymous' ? location : `${name} (${location})`
-}
-
-/** @param {string} text @param {number} start */
-function numberAt(text, start) {
-  let value = 0
-  let end = start
-  for (; end < text.length; end += 1) {
-    const digit = codeUnit(text, end) - 48
-    if (digit < 0 || digit > 9) break
-    value = value * 10 + digit
-  }
-  return end === start ? undefined : { value, end }
 }
 
 /** Messages of Node name this folder, as that of the importing module; a program has no business with it. @param {string} text */

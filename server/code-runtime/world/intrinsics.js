@@ -28,9 +28,6 @@ export const byteLength = Buffer.byteLength.bind(Buffer)
 export const sourceOf = uncurry(Function.prototype.toString)
 export const sliceText = uncurry(String.prototype.slice)
 export const indexInText = uncurry(String.prototype.indexOf)
-export const lastIndexInText = uncurry(String.prototype.lastIndexOf)
-export const trimText = uncurry(String.prototype.trim)
-export const codeUnit = uncurry(String.prototype.charCodeAt)
 export const postMessage = uncurry(/** @type {(this: MessagePort, text: string) => void} */ (MessagePort.prototype.postMessage))
 
 /** @type {(bytes: Uint8Array, encoding?: BufferEncoding) => string} */
@@ -71,5 +68,20 @@ function detach(copy, base) {
   return freeze(copy)
 }
 
-export const SafeMap = detach(class extends Map {}, Map)
-export const SafeSet = detach(class extends Set {}, Set)
+// A constructor that is not written out passes its arguments on through the iterator of arrays.
+export const SafeMap = detach(
+  class extends Map {
+    constructor() {
+      super()
+    }
+  },
+  Map
+)
+export const SafeSet = detach(
+  class extends Set {
+    constructor() {
+      super()
+    }
+  },
+  Set
+)

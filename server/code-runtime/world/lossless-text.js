@@ -21,6 +21,9 @@ import {
  * @typedef {{ readonly lossy: string }} Lossy
  */
 
+/** Thrown for a text that nobody would take; making all of it could cost the world its memory. */
+export const tooLong = Symbol('too long')
+
 /**
  * One container being written.
  * @typedef {object} Frame
@@ -33,10 +36,11 @@ import {
 
 /**
  * JSON text of a value that is lossless JSON (code-mode.md §9), checked and written in one pass without recursion: a getter is read
- * once, and neither a `toJSON` nor the depth matters. Throws a `Lossy`.
- * @param {unknown} value @returns {string}
+ * once, and neither a `toJSON` nor the depth matters. Throws a `Lossy`, and `tooLong` as soon as the text has more than `limit` units.
+ * @param {unknown} value @param {number} limit @returns {string}
  */
-export function losslessText(value) {
+export function losslessText(value, limit) {
+  if (typeof value === 'string' && value.length > limit) throw tooLong
   if (typeof value !== 'object' || value === null) return scalarText(value, undefined)
   const ancestors = new SafeSet()
   /** @type {Frame | undefined} */
@@ -56,6 +60,7 @@ export function losslessText(value) {
     frame.next += 1
     if (frame.keys !== undefined) text += `${stringifyJson(key)}:`
     const item = read(frame, key)
+    if (text.length > limit || (typeof item === 'string' && item.length > limit)) throw tooLong
     if (typeof item !== 'object' || item === null) {
       text += scalarText(item, frame)
       continue

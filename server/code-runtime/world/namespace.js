@@ -12,7 +12,7 @@ import {
   sliceText,
   visible
 } from './intrinsics.js'
-import { isLossy, losslessText } from './lossless-text.js'
+import { isLossy, losslessText, tooLong } from './lossless-text.js'
 
 /** @import { BindingShape } from '../bindings.ts' */
 /** @import { Outlet } from './outlet.js' */
@@ -49,10 +49,9 @@ export class CallDesk {
       /** @type {string} */
       let text
       try {
-        text = losslessText(argument)
-        if (text.length > maxArgumentUnits) throw { __proto__: null, lossy: 'too large to be sent' }
+        text = losslessText(argument, maxArgumentUnits)
       } catch (error) {
-        reject(makeError(`The argument is ${isLossy(error) ? error.lossy : 'not lossless JSON'}`))
+        reject(makeError(error === tooLong ? 'The argument is too large.' : `The argument is ${isLossy(error) ? error.lossy : 'not lossless JSON'}`))
         return
       }
       this.#last += 1
@@ -98,11 +97,22 @@ export function createNamespace(shape, desk, errorClass) {
   function callError(message, site, name) {
     const error = new TheError(message)
     setPrototypeOf(error, errorPrototype)
-    define(error, 'stack', hidden(site.stack))
+    define(error, 'stack', hidden(`${shape.errorClass?.name ?? 'Error'}: ${message}${framesAt(site)}`))
     if (shape.errorClass === undefined) return error
     define(error, 'name', visible(shape.errorClass.name))
     define(error, shape.errorClass.memberNameProperty, visible(name))
     return error
+  }
+}
+
+/** The stack is written when it is read, by what may by then be the program's own. @param {{ stack: string }} site */
+function framesAt(site) {
+  try {
+    const { stack } = site
+    const start = indexInText(stack, '\n')
+    return start === -1 ? '' : sliceText(stack, start)
+  } catch {
+    return ''
   }
 }
 

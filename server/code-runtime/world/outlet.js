@@ -29,6 +29,11 @@ export class Outlet {
     this.#limit = limit
   }
 
+  /** Bytes of output that are left. */
+  get room() {
+    return this.#limit - this.#bytes
+  }
+
   /** @param {string} frame */
   post(frame) {
     if (this.#isClosed) return
@@ -55,32 +60,33 @@ export class Outlet {
 
   /** @param {string | undefined} valueText */
   done(valueText) {
-    if (valueText !== undefined && byteLength(valueText) > this.#limit - this.#bytes) return this.#exceed()
+    if (valueText !== undefined && byteLength(valueText) > this.room) return this.exceed()
     this.#finish(valueText === undefined ? '["done"]' : `["done"]\n${valueText}`)
   }
 
   /** @param {'exception' | 'invalid-output'} kind @param {string} message */
   fail(kind, message) {
-    if (message.length > this.#limit - this.#bytes) return this.#exceed()
+    if (message.length > this.room) return this.exceed()
     this.#finish(`["failed","${kind}",${stringifyJson(message)}]`)
   }
 
   /** @param {string} head of the frame @param {string} text @param {number} extra bytes beside those of the JSON string */
   #say(head, text, extra) {
     if (this.#isClosed) return
-    const room = this.#limit - this.#bytes
+    const { room } = this
     // The host cuts what crosses the limit, and is sent no more of it than it needs for that.
     if (text.length > room) {
       this.post(`${head}${stringifyJson(sliceText(text, 0, room + 1))}]`)
-      return this.#exceed()
+      return this.exceed()
     }
     const encoded = stringifyJson(text)
     this.#bytes += byteLength(encoded) + extra
     this.post(`${head}${encoded}]`)
-    if (this.#bytes > this.#limit) this.#exceed()
+    if (this.#bytes > this.#limit) this.exceed()
   }
 
-  #exceed() {
+  /** Ends the run as one whose output is too much. */
+  exceed() {
     this.#finish('["failed","output-limit",""]')
   }
 

@@ -4,8 +4,8 @@
  */
 import { parentPort } from 'node:worker_threads'
 import { apply, define, hidden, indexInText, parseJson, sliceText, ThePromise } from './intrinsics.js'
-import { programName, reportFailure } from './failure-report.js'
-import { isLossy, losslessText } from './lossless-text.js'
+import { programName, reportFailure, writeStack } from './failure-report.js'
+import { isLossy, losslessText, tooLong } from './lossless-text.js'
 import { CallDesk, createErrorClass, createNamespace } from './namespace.js'
 import { Outlet } from './outlet.js'
 import { createConsole, redirectStreams } from './program-console.js'
@@ -34,8 +34,9 @@ lobby.once('message', (/** @type {WorldSetup} */ { port, taken, maxOutputBytes }
   /** @param {string} program @param {BindingShape[]} shapes */
   async function run(program, shapes) {
     redirectStreams(outlet)
+    Error.prepareStackTrace = writeStack
     /** @param {unknown} thrown */
-    const fail = (thrown) => outlet.fail('exception', reportFailure(thrown))
+    const fail = (thrown) => outlet.fail('exception', reportFailure(thrown, outlet.room))
     process.on('uncaughtException', fail)
     // A program that listens itself has dealt with it.
     process.on('unhandledRejection', (reason) => {
@@ -74,8 +75,9 @@ lobby.once('message', (/** @type {WorldSetup} */ { port, taken, maxOutputBytes }
     /** @type {string | undefined} */
     let text
     try {
-      if (value !== undefined) text = losslessText(value)
+      if (value !== undefined) text = losslessText(value, outlet.room)
     } catch (error) {
+      if (error === tooLong) return outlet.exceed()
       outlet.fail('invalid-output', `The program's value is ${isLossy(error) ? error.lossy : 'not lossless JSON'}`)
       return
     }

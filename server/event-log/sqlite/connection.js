@@ -75,7 +75,7 @@ function assertVersion(db) {
   const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number)
   if (major * 1e6 + minor * 1e3 + patch < 3_051_003) {
     throw new LogOpenError(
-      'OLD_SQLITE',
+      'BAD_RUNTIME',
       `SQLite ${version} has a known corruption bug; better-sqlite3 with 3.51.3 or later is needed`
     )
   }

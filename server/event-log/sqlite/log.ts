@@ -22,6 +22,7 @@ import { GroupCommit, type Waiting } from './group-commit.ts'
 import { LogOpenError, type LogOpenCode } from './open-error.js'
 import type { FromWriter, ToWriter, Trouble, WireEvent, WirePage, WireResult, WriterOptions } from './protocol.ts'
 import { ReaderThread, startThread } from './reader.ts'
+import { assertRuntime } from './runtime.ts'
 
 export interface SqliteLogOptions {
   /** Made when missing. Held by a lock file while the log is open. */
@@ -41,22 +42,35 @@ const defaultBallastBytes = 16 * 1024 * 1024
 
 /** Opens the log of a directory; rejects with `LogOpenError`, whose `exitCode` is the process's (reliability.md §2.1). */
 export async function openSqliteLog(options: SqliteLogOptions): Promise<SqliteLog> {
+  assertRuntime()
   const { directory, synchronous = 'full', ballastBytes = defaultBallastBytes, probeMs = 1000 } = options
   const threadOptions: WriterOptions = { directory, synchronous, ballastBytes, probeMs, tables }
   const writer = startThread(new URL('./writer-thread.js', import.meta.url), threadOptions)
   // Both threads take a while to load the codec, so they do it side by side; the reader opens nothing before it is asked.
   const reader = new ReaderThread(threadOptions)
-  const first = await new Promise<FromWriter>((resolve, reject) => {
-    writer.once('message', resolve)
-    writer.once('error', reject)
+  const first = await firstMessage(writer).catch(async (error: unknown) => {
+    await reader.close()
+    throw error
   })
-  writer.removeAllListeners('error')
   if (first.kind === 'refused') {
     await reader.close()
     throw new LogOpenError(first.code as LogOpenCode, first.message)
   }
   if (first.kind !== 'ready') throw new Error(`the writer thread began with ${first.kind}`)
+  const { lostTail, damaged, logId } = first
+  if (lostTail) options.onWarning?.('the newest events of the last run are gone; the log has a new id', { logId })
+  if (damaged.length > 0) options.onWarning?.('sessions are damaged and refused', { sessions: damaged })
   return new SqliteLog(writer, reader, first, options)
+}
+
+function firstMessage(writer: Worker): Promise<FromWriter> {
+  return new Promise((resolve, reject) => {
+    writer.once('error', reject)
+    writer.once('message', (message: FromWriter) => {
+      writer.off('error', reject)
+      resolve(message)
+    })
+  })
 }
 
 export class SqliteLog implements EventLog {
@@ -95,7 +109,10 @@ export class SqliteLog implements EventLog {
     this.#writer = writer
     writer.on('message', (message: FromWriter) => this.#onMessage(message))
     writer.on('error', (error: Error) => this.#die(error))
-    writer.on('exit', () => this.#die(new Error('the writer thread ended')))
+    writer.on('exit', () => {
+      this.#onClosed?.()
+      this.#die(new Error('the writer thread ended'))
+    })
     this.#reader = reader
     reader.onDeath = (error) => this.#die(error)
     reader.onDamaged = (session) => {
@@ -252,8 +269,12 @@ export class SqliteLog implements EventLog {
   }
 
   async #letReopen(): Promise<void> {
-    await this.#reader.suspend(new Promise<void>((resolve) => (this.#reopened = resolve)))
-    this.#tell({ kind: 'reopen' })
+    try {
+      await this.#reader.suspend(new Promise<void>((resolve) => (this.#reopened = resolve)))
+      this.#tell({ kind: 'reopen' })
+    } catch (error) {
+      this.#die(error as Error)
+    }
   }
 
   #setState(state: LogState, reason?: string): void {
@@ -263,7 +284,13 @@ export class SqliteLog implements EventLog {
     for (const waiting of this.#queue.withdraw((append) => this.#isRefused(append))) {
       waiting.reject(new StoreUnavailableError(`the event log is ${state}`))
     }
-    for (const listener of this.#stateListeners) listener(state)
+    for (const listener of this.#stateListeners) {
+      try {
+        listener(state)
+      } catch (error) {
+        this.#options.onWarning?.('a listener of the event log failed', { reason: String(error) })
+      }
+    }
   }
 
   /** Nothing more can be acknowledged: every append, waiting or sent, fails. */
@@ -272,7 +299,9 @@ export class SqliteLog implements EventLog {
     this.#trouble = 'fatal'
     this.#reopened?.()
     this.#setState('unavailable', error.message)
-    for (const waiting of this.#queue.answered()) waiting.reject(new StoreUnavailableError(error.message))
+    for (const waiting of [...this.#queue.answered(), ...this.#queue.withdraw(() => true)]) {
+      waiting.reject(new StoreUnavailableError(error.message))
+    }
     for (const settle of this.#jobs.values()) settle(error)
     this.#jobs.clear()
     this.#options.onFatal?.(error)

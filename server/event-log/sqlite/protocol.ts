@@ -81,4 +81,7 @@ export type ReadRequest =
 export type ToReader = { id: number; request: ReadRequest }
 export type FromReader =
   | { id: number; value: unknown }
-  | { id: number; error: { damaged: string | undefined; message: string } }
+  | {
+      id: number
+      error: { reason: 'damaged' | 'invalid' | 'unavailable'; session: string | undefined; message: string }
+    }

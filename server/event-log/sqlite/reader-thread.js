@@ -3,8 +3,9 @@ import { eventLine, headerLine } from '../export-lines.js'
 import { compress } from '../zstd.js'
 import { openForReading } from './connection.js'
 import { logFiles } from './files.js'
-import { openPageReader } from './page-reader.js'
-import { openSideTables } from './side-tables.js'
+import { BlobError } from '../blobs.js'
+import { DamagedSession, openPageReader } from './page-reader.js'
+import { openSideTables, RefusedWrite } from './side-tables.js'
 
 /** @typedef {import('./protocol.ts').ReadRequest} ReadRequest */
 
@@ -58,12 +59,19 @@ function exportChunk(session, after) {
   return { frames: text === '' ? new Uint8Array() : compress(Buffer.from(text)), next }
 }
 
+/** @param {unknown} error */
+function reasonOf(error) {
+  if (error instanceof DamagedSession || error instanceof BlobError) return 'damaged'
+  return error instanceof RefusedWrite ? 'invalid' : 'unavailable'
+}
+
 port.on('message', ({ id, request }) => {
   try {
     port.postMessage({ id, value: serve(request) })
   } catch (error) {
-    const { message, session } = /** @type {{ message: string, session?: string }} */ (error)
-    port.postMessage({ id, error: { damaged: session, message } })
+    const message = error instanceof Error ? error.message : String(error)
+    const session = error instanceof DamagedSession ? error.session : undefined
+    port.postMessage({ id, error: { reason: reasonOf(error), session, message } })
   }
 })
 port.on('close', () => connection?.db.close())

@@ -29,11 +29,8 @@ export class ReaderThread {
   constructor(options: WriterOptions) {
     this.#worker = startThread(new URL('./reader-thread.js', import.meta.url), options)
     this.#worker.on('message', (answer: FromReader) => this.#settle(answer))
-    this.#worker.on('error', (error: Error) => {
-      this.#fail(`the reader thread died: ${error.message}`)
-      this.onDeath(error)
-    })
-    this.#worker.on('exit', () => this.#fail('the event log is closed'))
+    this.#worker.on('error', (error: Error) => this.#fail(`the reader thread died: ${error.message}`))
+    this.#worker.on('exit', () => this.#fail('the reader thread ended'))
   }
 
   async ask<T>(request: ReadRequest): Promise<T> {
@@ -50,6 +47,7 @@ export class ReaderThread {
   async close(): Promise<void> {
     if (this.#dead !== undefined) return
     await this.#post({ kind: 'suspend' })
+    this.onDeath = () => {}
     await this.#worker.terminate()
   }
 
@@ -67,10 +65,10 @@ export class ReaderThread {
     const waiting = this.#waiting.get(answer.id)
     this.#waiting.delete(answer.id)
     if ('value' in answer) return waiting?.resolve(answer.value as never)
-    const { damaged, message } = answer.error
-    if (damaged === undefined) return waiting?.reject(new StoreUnavailableError(message))
-    this.onDamaged(damaged)
-    waiting?.reject(new RequestError('LOG_CORRUPT', message, { details: { session: damaged } }))
+    const { reason, session, message } = answer.error
+    if (session !== undefined) this.onDamaged(session)
+    if (reason === 'damaged') return waiting?.reject(new RequestError('LOG_CORRUPT', message, { details: { session } }))
+    waiting?.reject(reason === 'invalid' ? new TypeError(message) : new StoreUnavailableError(message))
   }
 
   #fail(message: string): void {
@@ -78,5 +76,6 @@ export class ReaderThread {
     const waiting = [...this.#waiting.values()]
     this.#waiting.clear()
     for (const { reject } of waiting) reject(new StoreUnavailableError(message))
+    this.onDeath(new Error(message))
   }
 }

@@ -106,7 +106,11 @@ export function openFailure(error) {
   if (error instanceof LogOpenError) return error
   const { code = '', message } = /** @type {{ code?: string, message: string }} */ (error)
   if (/^SQLITE_(NOTADB|CORRUPT)/.test(code)) return corrupt(message)
-  if (/^(SQLITE_(CANTOPEN|READONLY|FULL|PERM|AUTH)|EACCES|EPERM|EROFS|ENOSPC|ENOTDIR|EEXIST|ENOENT|EISDIR|ERR_INVALID_ARG)/.test(code)) {
+  if (
+    /^(SQLITE_(CANTOPEN|READONLY|FULL|PERM|AUTH)|EACCES|EPERM|EROFS|ENOSPC|ENOTDIR|EEXIST|ENOENT|EISDIR|ERR_INVALID_ARG)/.test(
+      code
+    )
+  ) {
     return new LogOpenError('UNUSABLE_DIRECTORY', `the data directory cannot be used: ${message}`, { cause: error })
   }
   return error

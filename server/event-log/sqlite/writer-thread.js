@@ -36,6 +36,7 @@ let markTimer
 /** @type {NodeJS.Timeout | undefined} */
 let probeTimer
 let markedPosition = -1
+let checkpointAt = checkpointFrames
 let warnedBytes = journalSizeLimit
 
 /** @param {FromWriter} message */
@@ -83,7 +84,8 @@ function batch(appends) {
     if (failure !== undefined) fail(failure)
     if (failure !== undefined && trouble === 'disk-full') tryCommit(appends, closing, results)
   } else if (trouble === 'disk-full' && closing.length > 0) {
-    tryCommit(appends, closing, results)
+    const failure = tryCommit(appends, closing, results)
+    if (failure !== undefined) fail(failure)
   }
   tell({ kind: 'acks', results })
   if (trouble === undefined) afterCommit()
@@ -142,8 +144,7 @@ function probe() {
   if (trouble === undefined || trouble === 'io') return
   try {
     if (makeBallast()) {
-      store.appender.commit([])
-      store.db.prepare('UPDATE log SET head = head').run()
+      store.appender.touch()
       trouble = undefined
       return tell({ kind: 'state', state: 'open' })
     }
@@ -162,13 +163,15 @@ function makeBallast() {
 }
 
 function reopen() {
-  const lost = store.appender.head
+  const { damaged, appender } = store
   try {
     store.db.close()
     mark.close()
     mark = openMark(files.mark)
     store = openStore(options, mark.found)
-    if (store.appender.head.position < lost.position || store.lostTail) throw new Error('acknowledged events are gone')
+    for (const session of damaged) store.damaged.add(session)
+    if (store.appender.head.position < appender.head.position || store.lostTail)
+      throw new Error('acknowledged events are gone')
     store.db.pragma('wal_checkpoint(TRUNCATE)')
     trouble = undefined
     tell({ kind: 'state', state: 'open' })
@@ -181,8 +184,10 @@ function afterCommit() {
   markTimer ??= setTimeout(tick, markMs)
   try {
     const { log } = checkpoint('NOOP')
-    if (log < checkpointFrames) return
-    checkpoint('PASSIVE')
+    if (log < checkpointAt) return
+    const { checkpointed } = checkpoint('PASSIVE')
+    // While a reader holds it up, trying after every commit would only cost.
+    checkpointAt = checkpointed < log ? log + checkpointFrames : checkpointFrames
     writeMark()
   } catch (error) {
     fail(error)

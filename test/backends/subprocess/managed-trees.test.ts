@@ -140,6 +140,20 @@ describe('standard input and raw streams', () => {
     expect(received).toBe(64 * 65536)
   })
 
+  it('keeps the output of a process that is long gone for a slow reader', async () => {
+    const handle = open().bash('head -c 1000000 /dev/zero; echo end', { stdout: 'pipe', drainMs: 20, graceMs: 100 })
+    const reader = handle.stdout!.iterator()
+    const first = (await reader.next()).value as Buffer
+    await handle.started
+    handle.terminate()
+    await handle.waitForExit()
+    let received = first.length
+    for (let next = await reader.next(); next.done !== true; next = await reader.next())
+      received += (next.value as Buffer).length
+    // What the process had written when it was ended, and it does end.
+    expect(received).toBeGreaterThan(first.length)
+  })
+
   it('tells a late writer that the process is gone, and nothing falls (F17)', async () => {
     const handle = open().bash('true', { stdin: 'pipe' })
     await handle.done

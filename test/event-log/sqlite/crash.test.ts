@@ -17,7 +17,7 @@ async function lost(log: SqliteLog, acked: readonly Acked[]): Promise<Acked[]> {
     for (const { session, seq, data } of page.events) {
       expect(seq).toBe((lastSeqs.get(session) ?? -1) + 1)
       lastSeqs.set(session, seq)
-      kept.set(`${session} ${seq}`, String(data).length)
+      kept.set(`${session} ${seq}`, (data as string).length)
     }
     after = page.next
   }

@@ -2,7 +2,10 @@ import { readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { describe, expect, it } from 'vitest'
+import { migrationsDirectory, readMigrations } from '../../../server/event-log/sqlite/migrator.js'
 import { openSqliteLog } from '../../../server/event-log/sqlite/log.ts'
+import { assertRuntime } from '../../../server/event-log/sqlite/runtime.ts'
+import { verifyLog } from '../../../server/event-log/sqlite/verify-log.js'
 import { addNotes, addSession, openTestLog } from '../../helpers/sqlite-logs.ts'
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts'
 
@@ -59,7 +62,7 @@ describe('opening a log', () => {
     expect(pragma('journal_mode')).toBe('wal')
     expect(pragma('auto_vacuum')).toBe(2)
     expect(pragma('application_id')).toBe(0x54574c47)
-    expect(pragma('user_version')).toBe(5)
+    expect(pragma('user_version')).toBe(readMigrations(migrationsDirectory()).length)
     const strict = db.prepare(
       `SELECT count(*) FROM pragma_table_list WHERE schema = 'main' AND strict = 0 AND name NOT LIKE 'sqlite_%'`
     )
@@ -101,7 +104,7 @@ describe('opening a log', () => {
     db.exec('CREATE TABLE theirs (x)')
     db.close()
     await expect(openSqliteLog({ directory: foreign })).rejects.toMatchObject(corrupt)
-  })
+  }, 60_000)
 
   it('C7: refuses a directory that it cannot use, in one line', async () => {
     const file = join(temporaryDirectory(), 'file')
@@ -172,6 +175,34 @@ describe('opening a log', () => {
     bytes.write('{"torn":', at)
     writeFileSync(closed.mark, bytes)
     expect((await openTestLog(closed)).hasLostTail).toBe(true)
+  })
+
+  it('architecture.md §8: refuses a pair of Node and better-sqlite3 that crashes, and names the fix', () => {
+    expect(() => assertRuntime()).not.toThrow()
+    for (const [node, sqlite, fix] of [
+      ['20.20.2', '13.1.0', 'better-sqlite3@12'],
+      ['24.3.0', '12.11.1', 'better-sqlite3@13']
+    ] as const) {
+      expect(() => assertRuntime(node, sqlite)).toThrow(
+        expect.objectContaining({ exitCode: 78, message: expect.stringContaining(fix) })
+      )
+    }
+    expect(() => assertRuntime('22.15.0', '13.0.0')).not.toThrow()
+  })
+
+  it('C8: verify reads everything, while the log is in use', async () => {
+    const { directory } = await closedLog(undefined, 0)
+    const log = await openTestLog({ directory })
+    expect(verifyLog(directory)).toEqual({ sessions: 2, events: 13, damagedSessions: [] })
+    await addNotes(log, 'sound', 1)
+    await log.close()
+    const db = new Database(join(directory, 'toolwright.db'))
+    db.exec(`DELETE FROM events WHERE session = 's' AND seq = 0`)
+    db.close()
+    expect(verifyLog(directory)).toEqual({ sessions: 2, events: 13, damagedSessions: ['s'] })
+    writeFileSync(join(directory, 'toolwright.db'), 'nonsense'.repeat(1000))
+    expect(() => verifyLog(directory)).toThrow(expect.objectContaining({ code: 'LOG_CORRUPT' }))
+    expect(() => verifyLog(temporaryDirectory())).toThrow(expect.objectContaining({ code: 'LOG_CORRUPT' }))
   })
 
   it('the newest positions are not given again after their session was deleted', async () => {

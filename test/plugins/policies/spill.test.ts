@@ -7,8 +7,9 @@ import { PipelineFixture } from '../../helpers/pipeline-fixture.ts'
 
 const long = Array.from({ length: 100 }, (_, line) => `line ${String(line).padStart(10)}`).join('')
 
-async function spilling(options: Partial<SpillOptions> = {}) {
+async function spilling(options: Partial<SpillOptions> = {}, before: (fixture: PipelineFixture) => void = () => {}) {
   const fixture = new PipelineFixture({ traced: false })
+  before(fixture)
   const saved: SpillRequest[] = []
   const warnings: [string, Record<string, unknown>][] = []
   const store: Pick<SpillStore, 'save'> = {
@@ -83,17 +84,21 @@ describe('the spill policy (core.md §27)', () => {
     }
   )
 
-  it('sees what all other listeners made of it, and acts on failures and several blocks', async () => {
-    const { fixture, saved, agent } = await spilling()
+  it('sees what listeners before and after it made of the content, of failures and of several blocks too', async () => {
     const blocks = [
       { type: 'text', text: long },
       { type: 'text', text: 'end' }
     ]
-    fixture.hook('postExecute', () => ({ kind: 'accept', content: blocks }), { prepend: false })
-    const result = await fixture.call('boom', {}, { agent })
-    expect(result).toMatchObject({ isError: true, error: { message: 'exploded' } })
-    expect(saved[0]?.text).toBe(`${long}end`)
-    expect(textIn(result.content)).toMatch(/end\n\n\(/)
+    const replacing = (fixture: PipelineFixture) =>
+      void fixture.hook('postExecute', () => ({ kind: 'accept', content: blocks }))
+    for (const isBefore of [true, false]) {
+      const { fixture, saved, agent } = await spilling({}, isBefore ? replacing : undefined)
+      if (!isBefore) replacing(fixture)
+      const result = await fixture.call('boom', {}, { agent })
+      expect(result).toMatchObject({ isError: true, error: { message: 'exploded' } })
+      expect(saved[0]?.text).toBe(`${long}end`)
+      expect(textIn(result.content)).toMatch(/end\n\n\(/)
+    }
   })
 
   it('counts bytes, not characters, and leaves what fits exactly', async () => {

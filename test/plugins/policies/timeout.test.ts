@@ -87,6 +87,26 @@ describe('the timeout policy (core.md §18)', () => {
     expect(codeOf(await (await timed(5, body)).call('timed'))).toBe('TOOL_TIMEOUT')
   })
 
+  it('the caller first, the deadline while the body still ends: ABORTED; inner wrappers see the abort', async () => {
+    const fixture = await timed(5, async (exec) => {
+      await untilAborted(exec)
+      // Begun after the policy's own timer and longer: when this one fires, the deadline has passed.
+      await new Promise((resolve) => setTimeout(resolve, 20))
+      return 'stopped'
+    })
+    const controller = new AbortController()
+    let reason: unknown
+    fixture.hook('execute', async (exec, next) => {
+      const result = next()
+      controller.abort('caller')
+      reason = exec.signal.reason
+      return result
+    })
+    const result = await fixture.call('timed', {}, { signal: controller.signal })
+    expect(codeOf(result)).toBe('ABORTED')
+    expect(reason).toBe('caller')
+  })
+
   it('the budget is that of the tool that the agent sees', async () => {
     const fixture = await timed(60_000, () => 'global')
     const agent = fixture.agent('a')

@@ -1,0 +1,60 @@
+/** Words that are no program where a command begins: what bash does with the words after them is not one simple command. */
+export const reservedWords: ReadonlySet<string> = new Set(
+  '! case coproc do done elif else esac fi for function if in select then time until while { } [[ ]]'.split(' ')
+)
+
+/** Reserved words after which a command begins as before them. */
+export const commandFollows: ReadonlySet<string> = new Set('! do done elif else fi if then until while { }'.split(' '))
+
+/** Shells of which `-c` is known to take a text that reads like bash’s. */
+export const readableShells: ReadonlySet<string> = new Set('ash bash dash sh'.split(' '))
+
+/** Programs that run the rest of their words as a command, as it stands. */
+export const prefixPrograms: ReadonlySet<string> = new Set(
+  (
+    'builtin busybox bwrap chroot chrt command dbus-run-session doas eatmydata env exec fakeroot faketime firejail ionice ltrace ' +
+    'nice nohup nsenter numactl pkexec prlimit proot runcon setarch setpriv setsid setuidgid stdbuf strace sudo systemd-run ' +
+    'taskset time timeout tini toybox unbuffer unshare xargs'
+  ).split(' ')
+)
+
+/** Of those, the ones that run builtins too. */
+export const builtinPrefixes: ReadonlySet<string> = new Set('builtin command time'.split(' '))
+
+/** Programs that run what only they can tell: another shell’s text, the words joined, a file, or what they read. */
+export const opaquePrograms: ReadonlySet<string> = new Set(
+  'at batch csh entr expect fish flock ksh mksh parallel rbash runuser screen script ssh su tcsh tmux watch yash zsh'.split(
+    ' '
+  )
+)
+
+/** Builtins that do so, or that change what words mean later on. */
+export const opaqueBuiltins: ReadonlySet<string> = new Set(
+  '. alias bind compgen complete declare enable fc hash history let local mapfile readarray readonly shopt source trap typeset'.split(
+    ' '
+  )
+)
+
+/** Builtins that evaluate a subscript in their words, and with it whatever command is substituted there: `test -v 'a[$(id)]'`. */
+export const subscriptBuiltins: ReadonlySet<string> = new Set('[ export getopts printf read test unset wait'.split(' '))
+
+/** What never runs by an allow for words: it does not end at its own words. */
+export const neverByWords: ReadonlySet<string> = new Set([
+  ...reservedWords,
+  ...readableShells,
+  ...prefixPrograms,
+  ...opaquePrograms,
+  ...opaqueBuiltins,
+  ...subscriptBuiltins,
+  'eval',
+  'set'
+])
+
+/** Words of other programs that stand for a shell or a wrapper wherever they are: `find -exec sh`, `git bisect run env`. */
+export const wrapperWords: ReadonlySet<string> = new Set(
+  'ash bash busybox csh dash doas env eval exec fish ksh mksh nohup rbash runuser setsid sh su sudo tcsh toybox xargs yash zsh'.split(
+    ' '
+  )
+)
+
+export const baseName = (word: string): string => word.slice(word.lastIndexOf('/') + 1)

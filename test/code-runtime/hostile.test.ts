@@ -1,0 +1,70 @@
+import { randomUUID } from 'node:crypto'
+import { readFileSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { CodeRuntime } from '../../server/code-runtime/code-runtime.ts'
+import { openProcessRuntime } from '../../server/code-runtime/process/process-runtime.ts'
+import { processesNaming, runProgram } from '../helpers/code-runtime.ts'
+import { until } from '../helpers/until.ts'
+
+// Each file says in its first line how the program may end: a failure kind, or `value`. After each of them the server's process is the
+// same, the next program succeeds, no process is left, and memory is back in bounds (code-mode.md §0, §15; F56, F61, F62, F75, F77).
+const folder = join(import.meta.dirname, '../fixtures/programs/hostile')
+const megabyte = 1024 * 1024
+
+const generated: [name: string, kinds: string, program: string][] = [
+  ['parentheses', 'exception', `return ${'('.repeat(20_000)}1${')'.repeat(20_000)}`],
+  ['template nesting', 'exception', `return ${'`${'.repeat(5_000)}1${'}`'.repeat(5_000)}`],
+  ['type nesting', 'exception, value', `type T = ${'A<'.repeat(5_000)}B${'>'.repeat(5_000)}\nreturn 1`],
+  ['blocks', 'exception', `${'{'.repeat(8_000)}${'}'.repeat(8_000)}`],
+  ['a chain of operators', 'exception, value', `return ${'1+'.repeat(50_000)}1`],
+  ['a chain of members', 'exception, value', `return 1${'.b'.repeat(50_000)}`],
+  ['a megabyte of text', 'exception', `return 1 //${'x'.repeat(2 * megabyte)}`]
+]
+
+const programs = readdirSync(folder)
+  .map((file): [string, string, string] => {
+    const [first = '', ...rest] = readFileSync(join(folder, file), 'utf8').split('\n')
+    return [file.replace('.txt', '').replaceAll('-', ' '), first.replace('// ', ''), rest.join('\n')]
+  })
+  .concat(generated)
+
+describe.concurrent('hostile programs', () => {
+  // One ends hot loops soon, the other lets allocations come as far as their own limit on a busy machine.
+  let hasty: CodeRuntime
+  let patient: CodeRuntime
+  let baseline = 0
+
+  beforeAll(async () => {
+    const limits = { maxWallMs: 60_000, maxOutputBytes: megabyte, maxOldGenerationSizeMb: 64, maxRssMb: 300, spareWorlds: 2 }
+    hasty = await openProcessRuntime({ ...limits, computeMs: 400, maxWallMs: 4_000 })
+    patient = await openProcessRuntime({ ...limits, computeMs: 30_000 })
+    await runProgram(hasty, 'return 1')
+    baseline = process.memoryUsage().rss
+  }, 60_000)
+
+  afterAll(async () => {
+    await Promise.all([hasty.dispose(), patient.dispose()])
+  }, 30_000)
+
+  it('there are at least sixty', () => {
+    expect(programs.length).toBeGreaterThanOrEqual(60)
+  })
+
+  it.each(programs)('%s → %s', { timeout: 120_000 }, async (_name, kinds, text) => {
+    const runtime = kinds.includes('timeout') ? hasty : patient
+    const nonce = `hostile-${randomUUID()}`
+    const program = text.replaceAll('NONCE', nonce).replaceAll('SERVERPID', String(process.pid))
+    const { value, logs, error } = await runProgram(runtime, program)
+
+    expect(kinds.split(', '), error?.message).toContain(error?.kind ?? 'value')
+    expect(JSON.stringify(logs).length + (error ? JSON.stringify(error.message).length : 0)).toBeLessThanOrEqual(megabyte)
+    expect(error?.message ?? '').not.toMatch(/\/server\/|node:internal/)
+    if (error) expect(value).toBeUndefined()
+
+    await expect(runProgram(runtime, 'return [await tools.add({ a: 1, b: 2 }), typeof leak]')).resolves.toEqual({ value: [3, 'undefined'], logs: [] })
+    await until(() => processesNaming(nonce).length === 0)
+    await until(() => process.memoryUsage().rss < baseline + 300 * megabyte)
+    expect(runtime.load().stuck).toBe(0)
+  })
+})

@@ -1,0 +1,56 @@
+import { describe, expect, it } from 'vitest'
+import { openProcessRuntime } from '../../../server/code-runtime/process/process-runtime.ts'
+import { descendants, runProgram } from '../../helpers/code-runtime.ts'
+import { until } from '../../helpers/until.ts'
+import { describeContract } from '../contract.ts'
+
+describe('the process runtime', () => {
+  describeContract(openProcessRuntime)
+
+  it('says what it is, and how its programs are contained', async () => {
+    const runtime = await openProcessRuntime({ spareWorlds: 0 })
+    try {
+      expect([runtime.language, runtime.isolation]).toEqual(['typescript', 'process'])
+      const { value } = await runProgram(runtime, 'return [process.ppid, process.getuid(), process.kill(process.pid, 0)]')
+      const [parent, user] = value as [number, number]
+      expect(parent === process.pid).toBe(false)
+      expect(runtime.containment.pidNamespace).toBe(parent <= 2)
+      expect(runtime.containment.ownUser).toBe(user !== process.getuid?.())
+    } finally {
+      await runtime.dispose()
+    }
+  })
+
+  it('C67 leaves no process', { timeout: 60_000 }, async () => {
+    const before = descendants()
+    const runtime = await openProcessRuntime({ spareWorlds: 2 })
+    await Promise.all([runProgram(runtime, 'return 1'), runProgram(runtime, 'return 2')])
+    await until(() => descendants().length > before.length)
+    await runtime.dispose()
+    await until(() => descendants().every((pid) => before.includes(pid)))
+  })
+
+  it('C66 a spare that dies before its use is replaced', { timeout: 60_000 }, async () => {
+    const runtime = await openProcessRuntime({ spareWorlds: 1 })
+    try {
+      for (let round = 0; round < 3; round += 1) {
+        await until(() => descendants().length > 0)
+        for (const pid of descendants()) process.kill(pid, 'SIGKILL')
+        await expect(runProgram(runtime, 'return 1')).resolves.toEqual({ logs: [], value: 1 })
+      }
+    } finally {
+      await runtime.dispose()
+    }
+  })
+
+  it('C53 a spare that waited has used nothing', { timeout: 60_000 }, async () => {
+    const runtime = await openProcessRuntime({ spareWorlds: 1, computeMs: 300, maxWallMs: 3_000 })
+    try {
+      await runProgram(runtime, 'return 1')
+      await new Promise((resolve) => setTimeout(resolve, 5_000))
+      await expect(runProgram(runtime, 'return 1')).resolves.toEqual({ logs: [], value: 1 })
+    } finally {
+      await runtime.dispose()
+    }
+  })
+})
