@@ -31,7 +31,13 @@ export const approvals = fp(
     fastify.decorate('approvals', service)
     fastify.decorate('approvalPolicy', policy)
     // Policies and tools are there only when all plugins are: then what waits can be looked at.
-    fastify.addHook('onReady', () => service.restore((approval, decided) => invocations.resume(approval, decided)))
+    fastify.addHook('onReady', () =>
+      service.restore(async (session, { callId }) => {
+        const [row] = await eventLog.rows('calls', { session: session.id, call_id: callId }, 1)
+        if (row?.['state'] !== 'awaiting-approval') return undefined
+        return { over: (await invocations.resume(session, row)).answer }
+      })
+    )
     fastify.addHook('onClose', async () => service.dispose())
   },
   { name: 'approvals', fastify: '5.x', dependencies: ['calls', 'backends'] }

@@ -66,6 +66,8 @@ export class Approvals implements ApprovalChannel {
   async request(ask: ApprovalAsk): Promise<ApprovalOutcome> {
     const session = ask.agent
     if (!(session instanceof Session) || !session.turns.state.isOpen) throw new Error('an approval needs an open turn')
+    const restored = this.#pendingOf(session, ask.callId)
+    if (restored !== undefined) return outcomeOf(await this.#decide(ask, restored, session))
     const approval = await this.#approvalOf(ask, session)
     const pending = this.#open(approval)
     // Only a call that is in the log by itself can wait over a restart (api.md §7).
@@ -128,15 +130,23 @@ export class Approvals implements ApprovalChannel {
   }
 
   /**
-   * Takes up what the last server left pending: `waitsOn` tells whether its call can go on waiting, and gets the decision then; any
-   * other is closed as cancelled (api.md §7).
+   * Takes up what the last server left pending. `resume` takes up the call, which asks again and finds its approval here, and returns
+   * when that call will be over; undefined when it cannot go on waiting, and the approval is closed as cancelled (api.md §7).
    */
-  async restore(waitsOn: (approval: Approval, decided: Promise<ApprovalOutcome>) => Promise<boolean>): Promise<void> {
+  async restore(
+    resume: (session: Session, approval: Approval) => Promise<{ over: Promise<unknown> } | undefined>
+  ): Promise<void> {
     for (const row of await this.#options.log.rows('approvals', { state: 'pending' }, 100_000)) {
       const approval = fromRow(row)
       const pending = this.#open(approval)
-      if (await waitsOn(approval, pending.decided.then(outcomeOf))) this.#announce(approval)
-      else await this.#settle(pending, await this.#sessionOf(approval), { outcome: 'cancelled', at: Date.now() })
+      const session = await this.#sessionOf(approval)
+      const resumed = await resume(session, approval)
+      const cancel = async (): Promise<void> => {
+        if (!pending.isTaken) await this.#settle(pending, session, { outcome: 'cancelled', at: Date.now() })
+      }
+      if (resumed === undefined) await cancel()
+      // A call that a policy refuses by now never asks; what it had asked must not stay open.
+      else void resumed.over.then(cancel, cancel)
     }
   }
 
@@ -180,6 +190,14 @@ export class Approvals implements ApprovalChannel {
       workdir: await workdirOf(session),
       policyVersion: policyVersionOf(session)
     })
+  }
+
+  /** The approval that this call waits for already: it was asked before the server was restarted. */
+  #pendingOf(session: Session, callId: string): Pending | undefined {
+    for (const pending of this.#pending.values()) {
+      if (pending.approval.session === session.id && pending.approval.callId === callId) return pending
+    }
+    return undefined
   }
 
   #open(approval: Approval): Pending {

@@ -229,6 +229,7 @@ export class CallRun implements ScheduledCall {
       agent: this.#place.session,
       signal: this.#signal,
       ...(this.#plan.argumentsError === undefined ? {} : { argumentsError: this.#plan.argumentsError }),
+      ...(this.#place.logged === undefined ? {} : { isAsked: true }),
       onProgress: (chunk) => this.#engine.publish('tool/progress', { ...this.#identity(), chunk }),
       onState: (state) => {
         if (state === 'running') return this.#live.enter(state)

@@ -61,6 +61,7 @@ async function readAnswer(log: EventLog, session: Session, row: Row): Promise<Ca
   const page = await log.read({ session: session.id, after: resultSeq - 1, limit: 1 })
   const event = page.events.find(({ seq }) => seq === resultSeq)
   if (event === undefined) return undefined
+  const { isError, ...rest } = readResultEvent(event.data)
   const outcome = JSON.parse(String(row['outcome'])) as StoredOutcome & Record<string, JsonValue>
   return {
     callId: String(row['call_id']),
@@ -71,7 +72,8 @@ async function readAnswer(log: EventLog, session: Session, row: Row): Promise<Ca
     resultSeq,
     startedAt: Number(row['started_at']),
     durationMs: Number(row['duration_ms']),
+    isError,
     ...outcome,
-    ...readResultEvent(event.data)
+    ...rest
   }
 }

@@ -22,6 +22,8 @@ export interface ExecutionInput {
   signal: AbortSignal
   /** What the edge found wrong with the arguments' text (core.md §2.8); the call fails with it as core.md §8.4 says. */
   argumentsError?: CodedError
+  /** An earlier run of the server asked about this call: it is asked about whatever hooks say now, save a denial (api.md §7). */
+  isAsked?: boolean
   /** Called with each piece of partial output a body reports; seen live as `tool/progress` (api.md §5). */
   onProgress?: (chunk: string) => void
   /** Called when the call begins to wait for an approval, and when that wait is over (api.md §2). */
@@ -69,6 +71,7 @@ export interface InFlight {
   readonly exec: RunContext
   readonly callerSignal: AbortSignal
   readonly onState: ((state: CallState) => void) | undefined
+  readonly isAsked: boolean
   /** Captured before the arguments are touched (core.md §8.2). */
   finalizer: Finalizer | undefined
   /** The tool last resolved for this call. */
@@ -98,11 +101,23 @@ export interface CallIdentity {
   tool: ToolDefinition | undefined
   onProgress: ((chunk: string) => void) | undefined
   onState: ((state: CallState) => void) | undefined
+  isAsked: boolean | undefined
 }
 
 /** Makes the per-call object. `onProgressError` hears of a progress listener that threw: the body must not. */
 export function openCall(identity: CallIdentity, onProgressError: (error: unknown) => void): InFlight {
-  const { callId, rootCallId = callId, name, agent, parent, signal, tool, onProgress, onState } = identity
+  const {
+    callId,
+    rootCallId = callId,
+    name,
+    agent,
+    parent,
+    signal,
+    tool,
+    onProgress,
+    onState,
+    isAsked = false
+  } = identity
   // Accessors, so that the object can be frozen from the start: one identity through all stages, nothing writable but `signal`.
   const exec: RunContext = {
     callId,
@@ -142,6 +157,7 @@ export function openCall(identity: CallIdentity, onProgressError: (error: unknow
     exec: Object.freeze(exec),
     callerSignal: signal,
     onState,
+    isAsked,
     finalizer: tool?.finalizeContent?.bind(tool),
     tool,
     arguments: undefined,

@@ -32,11 +32,12 @@ export async function preExecute(
   approvals: (() => ApprovalChannel | undefined) | undefined
 ): Promise<Gate> {
   const decision = await decide(call, hooks())
-  if (decision.kind !== 'ask') return decision
+  if (decision.kind === 'deny' || (decision.kind === 'allow' && !call.isAsked)) return decision
+  const reason = decision.kind === 'ask' ? decision.reason : undefined
   const { agent, name, callId } = call.exec
   const channel = approvals?.()
   if (channel === undefined) {
-    return { kind: 'deny', reason: decision.reason ?? `tool "${name}" needs an approval, and nobody can give one` }
+    return { kind: 'deny', reason: reason ?? `tool "${name}" needs an approval, and nobody can give one` }
   }
   if (agent === undefined)
     return { kind: 'deny', reason: `tool "${name}" needs an approval, and the call has no agent` }
@@ -45,7 +46,7 @@ export async function preExecute(
   call.onState?.('awaiting-approval')
   let answer: ApprovalOutcome
   try {
-    answer = await channel.request(decision.reason === undefined ? ask : { ...ask, reason: decision.reason })
+    answer = await channel.request(reason === undefined ? ask : { ...ask, reason })
   } finally {
     call.onState?.('running')
   }

@@ -80,6 +80,11 @@ export class Session implements Agent {
     return this.#failure !== undefined
   }
 
+  /** Something of it is stored, or about to be. */
+  get isKnown(): boolean {
+    return this.#storedVersions !== undefined || !this.isIdle
+  }
+
   get isIdle(): boolean {
     return this.#live === 0
   }

@@ -72,9 +72,10 @@ export class Sessions {
     return { session: session as Session, isNew }
   }
 
-  /** The session of this id, live or stored, or undefined. */
+  /** The session of this id, live or stored, or undefined. One of which every call was refused is none. */
   async find(id: string): Promise<Session | undefined> {
-    return this.#get(id)
+    const session = await this.#get(id)
+    return session?.isKnown === true ? session : undefined
   }
 
   /** Stored sessions of these scopes, in order of their ids, after the one named. */

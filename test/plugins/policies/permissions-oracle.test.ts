@@ -10,7 +10,9 @@ const fail = (path: string, why: string): never => {
 
 /** Anything that bash gives a meaning to, and what only looks as if it did. */
 const hostile = [
-  ...' \t\n\r\v\f;&|<>()[]{}*?!#~^=+,:%@"\'`$\\-./_0aZ\u0000\u0007\u001b\u007f\u0085\u00a0\u2003\u2028\u202e\u3000\ufeffé\ud800',
+  ...Array.from(
+    ' \t\n\r\v\f;&|<>()[]{}*?!#~^=+,:%@"\'`$\\-./_0aZ\u0000\u0007\u001b\u007f\u0085\u00a0\u2003\u2028\u202e\u3000\ufeffé\ud800'
+  ),
   ...[
     '--',
     '-x',

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { type PermissionsConfig, Permissions } from '../../../plugins/policies/permissions-rules.ts'
@@ -218,6 +218,22 @@ describe('the configuration of the permissions', () => {
     expect(Object.isFrozen(config.permissions.rules[0]?.arguments?.[0]?.equals)).toBe(true)
     expect(Object.isFrozen(config.permissions.scopes['s']?.[0])).toBe(true)
     expect(new Permissions(config.permissions).decide({ name: 'x', arguments: {}, scopes: [] }).kind).toBe('allow')
+  })
+
+  it('the example of docs/permissions.md does what the page says', () => {
+    const page = readFileSync(join(import.meta.dirname, '../../../docs/permissions.md'), 'utf8')
+    const file = join(temporaryDirectory(), 'c.json')
+    writeFileSync(file, /```json\n(.*?)```/s.exec(page)?.[1] ?? '')
+    const permissions = new Permissions(loadConfig({ file }).config.permissions)
+    const decide = (name: string, args: JsonValue, scopes: string[] = []) =>
+      permissions.decide({ name, arguments: args, scopes }).kind
+    expect(decide('bash', { command: 'git log --oneline HEAD~3' })).toBe('allow')
+    expect(decide('bash', { command: 'git log --output=x' })).toBe('ask')
+    expect(decide('bash', { command: 'cd x && git push --force-with-lease' })).toBe('deny')
+    expect(decide('write', { path: '/work/../etc/x' })).toBe('deny')
+    expect(decide('write', { path: '/work/x' })).toBe('ask')
+    expect(decide('write', { path: '/work/x' }, ['global', 'team-a'])).toBe('allow')
+    expect(decide('mcp__docs__find', {})).toBe('allow')
   })
 
   it.each<[unknown, string]>([

@@ -1,0 +1,44 @@
+import { afterAll, describe, expect, it } from 'vitest'
+import { TypeStripper } from '../../server/code-runtime/strip-types.ts'
+
+const parentheses = (levels: number) => `return ${'('.repeat(levels)}1${')'.repeat(levels)}`
+
+describe('the type stripper (§7)', { timeout: 60_000 }, () => {
+  const stripper = new TypeStripper()
+  afterAll(() => stripper.dispose())
+
+  it('keeps every place, whatever the characters', async () => {
+    const program = 'const é: string = "😀" as string\ninterface Ω { a: 1 }\nreturn é satisfies string'
+    const stripped = await stripper.strip(program)
+    expect(stripped).toEqual({ code: expect.stringMatching(/^const é {9}= "😀" {11}\n/) })
+    expect('code' in stripped && stripped.code.length).toBe(program.length)
+    expect('code' in stripped && stripped.code.indexOf('return')).toBe(program.indexOf('return'))
+  })
+
+  it('refuses in one line that counts as the program does', async () => {
+    await expect(stripper.strip('\n\nenum E { A }')).resolves.toEqual({ refusal: expect.stringMatching(/^SyntaxError: .*enum.* \(program:3:1\)$/) })
+  })
+
+  it('§7.3 survives programs that ruin its instance, and serves those behind them', async () => {
+    const answers = await Promise.all([
+      stripper.strip(parentheses(20_000)),
+      stripper.strip('return 1'),
+      ...Array.from({ length: 40 }, () => stripper.strip(parentheses(800))),
+      stripper.strip('const x: number = 2'),
+      stripper.strip(`return ${'`${'.repeat(5_000)}1${'}`'.repeat(5_000)}`),
+      stripper.strip('return 3')
+    ])
+    expect(answers[0]).toEqual({ refusal: expect.stringContaining('too deeply nested') })
+    expect(answers[1]).toEqual({ code: 'return 1' })
+    expect(answers[42]).toEqual({ code: 'const x         = 2' })
+    expect(answers.at(-1)).toEqual({ code: 'return 3' })
+  })
+
+  it('answers what is waiting when it is disposed, and then takes nothing', async () => {
+    const own = new TypeStripper()
+    const waiting = own.strip('return 1')
+    await own.dispose()
+    await expect(waiting).resolves.toEqual({ refusal: expect.any(String) })
+    await expect(own.strip('return 1')).rejects.toThrow('disposed')
+  })
+})
