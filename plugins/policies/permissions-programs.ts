@@ -12,14 +12,14 @@ export const readableShells: ReadonlySet<string> = new Set('ash bash dash sh'.sp
 /** Programs that run the rest of their words as a command, as it stands. */
 export const prefixPrograms: ReadonlySet<string> = new Set(
   (
-    'builtin busybox bwrap chroot chrt command dbus-run-session doas eatmydata env exec fakeroot faketime firejail ionice ltrace ' +
-    'nice nohup nsenter numactl pkexec prlimit proot runcon setarch setpriv setsid setuidgid stdbuf strace sudo systemd-run ' +
-    'taskset time timeout tini toybox unbuffer unshare xargs'
+    'builtin busybox bwrap chroot chrt command dbus-run-session doas dumb-init eatmydata env exec fakeroot faketime firejail gosu ionice jobs ltrace ' +
+    'nice nohup nsenter numactl pkexec prlimit proot runcon setarch setpriv setsid setuidgid stdbuf strace su-exec sudo systemd-run ' +
+    'taskset time timeout tini toybox unbuffer unshare valgrind xargs'
   ).split(' ')
 )
 
 /** Of those, the ones that run builtins too. */
-export const builtinPrefixes: ReadonlySet<string> = new Set('builtin command time'.split(' '))
+export const builtinPrefixes: ReadonlySet<string> = new Set('builtin command jobs time'.split(' '))
 
 /** Programs that run what only they can tell: another shell’s text, the words joined, a file, or what they read. */
 export const opaquePrograms: ReadonlySet<string> = new Set(

@@ -51,7 +51,7 @@ class CommandSearch {
       }
     } else if (name !== undefined && prefixPrograms.has(name)) {
       // Which words are options and which their values is each program’s own affair: a command may begin at any word.
-      for (let at = 1; at < command.length; at += 1) {
+      for (let at = 1; at < possibleStarts(command); at += 1) {
         yield* this.#commands(command.slice(at), depth, builtinPrefixes.has(name))
       }
     }
@@ -77,7 +77,15 @@ const isExec = (word: Word): boolean => /^-(exec|ok)(dir)?$/.test(word ?? '')
 /** With what only shows when it runs: the file that `find` runs, and the words that `xargs` adds. */
 function withInput(command: SimpleCommand): SimpleCommand {
   const words = command.map((word, at) => (word === '{}' && isExec(command[at - 1]) ? undefined : word))
-  return command.some((word) => word !== undefined && baseName(word) === 'xargs') ? [...words, undefined] : words
+  return command.some((word) => baseName(word ?? '') === 'xargs') ? [...words, undefined] : words
+}
+
+/** How many words may be a command’s first. What `xargs` adds is so only when something runs its words in turn: `xargs env`. */
+function possibleStarts(command: SimpleCommand): number {
+  const names = command.map((word) => baseName(word ?? ''))
+  const ofXargs = names.slice(names.indexOf('xargs') + 1)
+  const addsWordsOnly = names.includes('xargs') && !ofXargs.some((name) => prefixPrograms.has(name) || name === 'find')
+  return addsWordsOnly && ofXargs.some((name) => name !== '') ? command.length - 1 : command.length
 }
 
 const programOf = ([name]: SimpleCommand): string | undefined => (name === undefined ? undefined : baseName(name))

@@ -15,7 +15,7 @@ interface HereDocument {
 }
 
 /** Variables whose value bash runs, as a command or a file; many builtins and programs can set one. */
-const runsItsValue = /^(?:BASH_\w*|ENV|PROMPT_COMMAND|PS[0-4]|SHELLOPTS|BASHOPTS)(?:$|\W)/
+const runsItsValue = /^(?:BASH_\w*|BASHOPTS|PS4|SHELLOPTS)(?:$|\W)/
 const assignment = /^[A-Za-z_]\w*\+?$/
 const parameter = /\$\{(?:\w+(?::?[-+?][\w./, :-]*)?|[@*#?$!-])\}/y
 const delimiter = /(?:'([^'\n]+)'|"([^"$`\\\n]+)"|(\\?)([\w.-]+))(?=[\s;&|<>()]|$)/y
@@ -74,7 +74,7 @@ class ShellReader {
   #list(end: '' | ')'): void {
     if (this.#hereDocuments.length > 0 || ++this.#depth > 100) throw new Unreadable()
     let words: Word[] = []
-    // Nothing of the command has been read: here a reserved word or a parenthesis has its meaning.
+    // No word of the command has been read: here a reserved word or a parenthesis has its meaning, as `then` in `if (a) then b`.
     let isFresh = true
     const flush = (): void => {
       if (words.length > 0) this.#commands.push(words)
@@ -108,13 +108,11 @@ class ShellReader {
         // A function, an array, or arithmetic.
         if (!isFresh || this.#peek() === '(') throw new Unreadable()
         this.#list(')')
-        isFresh = false
       } else if (char === '<' || char === '>') {
         this.#at += 1
-        isFresh = false
         if (this.#takeIf('(')) {
-          this.#list(')')
-          words.push(undefined)
+          isFresh = false
+          words.push(this.#processSubstitution())
         } else this.#redirect(char)
       } else if (char === ')' || char === '') throw new Unreadable()
       else {
@@ -123,15 +121,20 @@ class ShellReader {
         if (isFresh && isBare && word !== undefined && reservedWords.has(word) && word !== 'time') {
           if (word === 'for') this.#forHead()
           else if (!commandFollows.has(word)) throw new Unreadable()
-        } else {
+        } else if (!this.#isDescriptor(start)) {
           isFresh = false
-          const isDescriptor = '<>'.includes(this.#peek() || ' ') && /^\d{1,9}$/.test(this.#text.slice(start, this.#at))
-          if (isDescriptor || (isAssignment && words.length === 0)) continue
+          if (isAssignment && words.length === 0) continue
           // A process substitution that joins on is part of the word.
           words.push(/^[<>][\\(]/.test(this.#text.slice(this.#at, this.#at + 2)) ? undefined : word)
         }
       }
     }
+  }
+
+  /** Whether what was read from here on is the number in a redirection such as `2>f`. */
+  #isDescriptor(start: number): boolean {
+    const next = this.#peek()
+    return (next === '<' || next === '>') && /^\d{1,9}$/.test(this.#text.slice(start, this.#at))
   }
 
   #comment(): void {
@@ -153,6 +156,12 @@ class ShellReader {
     }
   }
 
+  /** What joins on is part of the same word, a `#` too. */
+  #processSubstitution(): undefined {
+    this.#list(')')
+    this.#word()
+  }
+
   /** What follows the first character of a redirection: more of the operator, and where it goes. */
   #redirect(first: string): void {
     if (first === '<' && this.#takeIf('<')) {
@@ -161,7 +170,8 @@ class ShellReader {
     this.#skipBlanks()
     if ((this.#peek() === '<' || this.#peek() === '>') && this.#text[this.#at + 1] === '(') {
       this.#at += 2
-      return this.#list(')')
+      this.#processSubstitution()
+      return
     }
     if (endOfWord.has(this.#peek())) throw new Unreadable()
     this.#word()

@@ -30,7 +30,8 @@ const takenMembers = new Set(['name', 'message', 'stack', 'args', 'with_tracebac
 export function shapesOf(bindings: readonly Binding[]): BindingShape[] {
   const injected = new Set<string>()
   const inject = (name: unknown, what: string): void => {
-    if (typeof name !== 'string' || !identifier.test(name)) throw new TypeError(`The ${what} ${show(name)} is not an identifier.`)
+    if (typeof name !== 'string' || !identifier.test(name))
+      throw new TypeError(`The ${what} ${show(name)} is not an identifier.`)
     if (taken.has(name)) throw new TypeError(`The ${what} ${show(name)} is a reserved name.`)
     if (injected.has(name)) throw new TypeError(`The ${what} ${show(name)} is used twice.`)
     injected.add(name)

@@ -97,7 +97,9 @@ export class OutputLedger {
    * @param {Outcome} outcome @returns {SettledRun}
    */
   settle(outcome) {
-    const logs = [...this.#logs, this.#raw.stdout, this.#raw.stderr].filter((text, index) => index < this.#logs.length || text !== '')
+    const logs = [...this.#logs, this.#raw.stdout, this.#raw.stderr].filter(
+      (text, index) => index < this.#logs.length || text !== ''
+    )
     const isOver = this.#isOver || (outcome.type === 'failure' && outcome.kind === 'output-limit')
     const room = isOver ? -1 : this.#limit - this.#bytes
     if (outcome.type === 'value' && room >= valueBytes(outcome.text)) return { logs, value: outcome.text }
@@ -116,7 +118,8 @@ export class OutputLedger {
 
   /** The diagnostic comes first, then as much of the logs as still fits. @param {string[]} logs @returns {SettledRun} */
   #overLimit(logs) {
-    const excess = this.#entries > maxLogEntries ? `${maxLogEntries} log entries` : `maxOutputBytes (${this.#limit} bytes)`
+    const excess =
+      this.#entries > maxLogEntries ? `${maxLogEntries} log entries` : `maxOutputBytes (${this.#limit} bytes)`
     const message = jsonStringPrefix(`The program's output exceeds ${excess}.`, this.#limit - 2)
     const room = this.#limit - jsonStringBytes(message)
     /** @type {string[]} */

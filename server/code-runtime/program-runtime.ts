@@ -3,7 +3,16 @@ import { isLosslessJson, LosslessJsonError, snapshot, type JsonValue } from '../
 import { stringifyJson } from '../json/serialize.ts'
 import { type BindingShape, shapesOf } from './bindings.ts'
 import type { RuntimeBudgets } from './budgets.ts'
-import type { CodeRuntime, Containment, FailureKind, Isolation, ProgramLanguage, RunRequest, RunResult, RuntimeLoad } from './code-runtime.ts'
+import type {
+  CodeRuntime,
+  Containment,
+  FailureKind,
+  Isolation,
+  ProgramLanguage,
+  RunRequest,
+  RunResult,
+  RuntimeLoad
+} from './code-runtime.ts'
 import { Keeper, type KeptRun } from './keeper/keeper.ts'
 import type { SettledRun, WorldSource } from './keeper/messages.ts'
 import { OutputLedger } from './output-ledger.js'
@@ -130,7 +139,12 @@ export class ProgramRuntime implements CodeRuntime {
     })
   }
 
-  async #runPrepared(program: string, bindings: BindingShape[], request: RunRequest, signal: AbortSignal): Promise<SettledRun> {
+  async #runPrepared(
+    program: string,
+    bindings: BindingShape[],
+    request: RunRequest,
+    signal: AbortSignal
+  ): Promise<SettledRun> {
     return new Promise((resolve) => {
       const abort = () => kept.abort(reasonOf(signal))
       const kept = this.#keeper.start(
@@ -166,7 +180,14 @@ function read({ logs, value, error }: SettledRun): RunResult {
   return value === undefined ? { logs } : { logs, value: JSON.parse(value) as JsonValue }
 }
 
-async function answer(kept: KeptRun, id: number, request: RunRequest, global: string, name: string, text: string): Promise<void> {
+async function answer(
+  kept: KeptRun,
+  id: number,
+  request: RunRequest,
+  global: string,
+  name: string,
+  text: string
+): Promise<void> {
   const argument = parseArgument(text)
   if (argument === undefined) return kept.refuse(id, 'The argument is not lossless JSON.', true)
   try {

@@ -39,7 +39,8 @@ export function parseWorldFrame(text) {
   const [type, first, second, third] = /** @type {unknown[]} */ (header)
   switch (type) {
     case 'call':
-      if (!isWhole(first) || typeof second !== 'string' || typeof third !== 'string' || body === undefined) return undefined
+      if (!isWhole(first) || typeof second !== 'string' || typeof third !== 'string' || body === undefined)
+        return undefined
       return { type, id: first, global: second, name: third, argument: body }
     case 'log':
       return typeof first === 'string' ? { type, text: first } : undefined

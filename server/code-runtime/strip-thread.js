@@ -23,7 +23,8 @@ function strip(program) {
 /** A syntax report is a plain object; whatever else is thrown leaves the instance in ruins. @param {unknown} error @returns {StripAnswer} */
 function report(error) {
   const { code, message, startLine, startColumn } = /** @type {Record<string, unknown>} */ (error ?? {})
-  if ((code !== 'InvalidSyntax' && code !== 'UnsupportedSyntax') || typeof message !== 'string') return { type: 'broken' }
+  if ((code !== 'InvalidSyntax' && code !== 'UnsupportedSyntax') || typeof message !== 'string')
+    return { type: 'broken' }
   const line = typeof startLine === 'number' ? startLine - 1 : 0
   const place = line > 0 ? ` (program:${line}:${Number(startColumn) + 1})` : ''
   return { type: 'refused', message: `SyntaxError: ${message.replaceAll(/\s+/g, ' ').trim()}${place}` }

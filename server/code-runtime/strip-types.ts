@@ -97,7 +97,11 @@ export class TypeStripper {
   #replaceThread(): void {
     void this.#thread?.terminate()
     this.#isReady = false
-    const thread = new Worker(new URL('./strip-thread.js', import.meta.url), { env: {}, execArgv: [], resourceLimits: { maxOldGenerationSizeMb: 512 } })
+    const thread = new Worker(new URL('./strip-thread.js', import.meta.url), {
+      env: {},
+      execArgv: [],
+      resourceLimits: { maxOldGenerationSizeMb: 512 }
+    })
     this.#thread = thread
     const isCurrent = () => this.#thread === thread && !this.#isDisposed
     thread.on('message', (answer: StripAnswer) => {

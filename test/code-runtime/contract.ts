@@ -11,11 +11,32 @@ const failed = (kind: FailureKind, message: unknown = expect.any(String)) =>
 const containing = (text: string) => expect.stringContaining(text) as string
 
 const rejectedCompletions = [
-  ...['NaN', 'Infinity', '-0', '1n', 'Symbol()', '() => 1', 'new Date(0)', 'new Map()', 'new (class A { x = 1 })()', '[1, , 2]'],
+  ...[
+    'NaN',
+    'Infinity',
+    '-0',
+    '1n',
+    'Symbol()',
+    '() => 1',
+    'new Date(0)',
+    'new Map()',
+    'new (class A { x = 1 })()',
+    '[1, , 2]'
+  ],
   ...['{ a: undefined }', '[undefined]', '(() => { const a = {}; a.a = a; return a })()', "{ [Symbol('a')]: 1 }"],
   ...["Object.defineProperty({}, 'a', { value: 1 })", "Buffer.from('a')", 'new Uint8Array(1)', "new String('x')"],
-  ...['Object.assign([1], { a: 1 })', '{ get a() { throw 1 } }', '{ p: Promise.resolve(1) }', '{ toJSON() { return 1 } }'],
-  ...['new (class extends Array {})()', '{ __proto__: { constructor: { name: "Object" } } }', 'new Error("e")', 'new Proxy({}, { ownKeys() { throw 1 } })']
+  ...[
+    'Object.assign([1], { a: 1 })',
+    '{ get a() { throw 1 } }',
+    '{ p: Promise.resolve(1) }',
+    '{ toJSON() { return 1 } }'
+  ],
+  ...[
+    'new (class extends Array {})()',
+    '{ __proto__: { constructor: { name: "Object" } } }',
+    'new Error("e")',
+    'new Proxy({}, { ownKeys() { throw 1 } })'
+  ]
 ]
 
 /**
@@ -64,7 +85,8 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       for (const value of ['null', 'false', '0', '"s"', '[]', '{}', '[1,{"a":[null]}]']) {
         await expect(run(`return ${value}`)).resolves.toEqual({ logs: [], value: JSON.parse(value) })
       }
-      for (const program of ['return undefined', '', 'return;']) expect(Object.keys(await run(program))).toEqual(['logs'])
+      for (const program of ['return undefined', '', 'return;'])
+        expect(Object.keys(await run(program))).toEqual(['logs'])
       await expect(run('return Promise.resolve(5)')).resolves.toMatchObject({ value: 5 })
       await expect(run('return { then(r) { r(5) } }')).resolves.toMatchObject({ value: 5 })
     })
@@ -77,13 +99,18 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       )
     })
 
-    check('§9 what is accepted: shared parts, other realms, proxies, frozen and null-prototype objects, getters read once', async () => {
-      const program = `const vm = await import('node:vm'); const same = { a: 1 }; let reads = 0
+    check(
+      '§9 what is accepted: shared parts, other realms, proxies, frozen and null-prototype objects, getters read once',
+      async () => {
+        const program = `const vm = await import('node:vm'); const same = { a: 1 }; let reads = 0
         const record = Object.create(null); record.n = Object.freeze([1])
         return [same, same, vm.runInNewContext('({ a: [1] })'), new Proxy({ p: 1 }, {}), record, { get g() { return ++reads } }, JSON.parse('{"__proto__":1}'), '\\ud800']`
-      const { value } = await run(program)
-      expect(JSON.stringify(value)).toBe('[{"a":1},{"a":1},{"a":[1]},{"p":1},{"n":[1]},{"g":1},{"__proto__":1},"\\ud800"]')
-    })
+        const { value } = await run(program)
+        expect(JSON.stringify(value)).toBe(
+          '[{"a":1},{"a":1},{"a":[1]},{"p":1},{"n":[1]},{"g":1},{"__proto__":1},"\\ud800"]'
+        )
+      }
+    )
 
     check('C25 lossy arguments never reach the function', async () => {
       const seen: unknown[] = []
@@ -99,17 +126,24 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
     })
 
     check('C28 depth in all three positions', async () => {
-      const { value } = await run(`let v = 'leaf'; for (let i = 0; i < 3000; i += 1) v = [v]\nreturn await tools.mirror(v)`)
+      const { value } = await run(
+        `let v = 'leaf'; for (let i = 0; i < 3000; i += 1) v = [v]\nreturn await tools.mirror(v)`
+      )
       let depth = 0
       let at = value
       for (; Array.isArray(at); at = at[0]) depth += 1
       expect([depth, at]).toEqual([3000, 'leaf'])
-      await expect(run('return new Array(50000).fill(7)')).resolves.toMatchObject({ value: Array.from({ length: 50_000 }, () => 7) })
+      await expect(run('return new Array(50000).fill(7)')).resolves.toMatchObject({
+        value: Array.from({ length: 50_000 }, () => 7)
+      })
     })
 
     check('C28 intermediate values are not charged', () =>
       using({ maxOutputBytes: 200 }, async (own) => {
-        await expect(runProgram(own, "return (await tools.mirror('x'.repeat(1e6))).length")).resolves.toEqual({ logs: [], value: 1e6 })
+        await expect(runProgram(own, "return (await tools.mirror('x'.repeat(1e6))).length")).resolves.toEqual({
+          logs: [],
+          value: 1e6
+        })
       })
     )
 
@@ -120,7 +154,9 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
     })
 
     check('arguments are copied when the call is made', async () => {
-      await expect(run("const o = { a: 1 }; const p = tools.mirror(o); o.a = 2; return await p")).resolves.toMatchObject({ value: { a: 1 } })
+      await expect(
+        run('const o = { a: 1 }; const p = tools.mirror(o); o.a = 2; return await p')
+      ).resolves.toMatchObject({ value: { a: 1 } })
     })
   })
 
@@ -128,12 +164,15 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
     check('C30 output in order and in form', async () => {
       const program = `console.log('a'); process.stdout.write('b\\n'); process.stderr.write('c'); console.error({ k: 1n }); console.log(); await new Promise(r => process.stdout.write('d', r)); return typeof console.table`
       await expect(run(program)).resolves.toEqual({ logs: ['a', 'b\n', 'c', '{ k: 1n }', '', 'd'], value: 'undefined' })
-      await expect(run("Promise.resolve().then(() => console.log('m')); setTimeout(() => console.log('t'), 50); return 1")).resolves.toEqual({ logs: ['m'], value: 1 })
+      await expect(
+        run("Promise.resolve().then(() => console.log('m')); setTimeout(() => console.log('t'), 50); return 1")
+      ).resolves.toEqual({ logs: ['m'], value: 1 })
       await expect(run("console.log('%s is %d', 'x', 4, [1])")).resolves.toEqual({ logs: ['x is 4 [ 1 ]'] })
     })
 
     check('output past the console comes after it', async () => {
-      const program = "const fs = await import('node:fs'); fs.writeSync(1, 'raw'); Object.getPrototypeOf(process.stderr).write.call(process.stderr, 'past'); console.log('l')"
+      const program =
+        "const fs = await import('node:fs'); fs.writeSync(1, 'raw'); Object.getPrototypeOf(process.stderr).write.call(process.stderr, 'past'); console.log('l')"
       await expect(run(program)).resolves.toEqual({ logs: ['l', 'raw', 'past'] })
     })
 
@@ -141,25 +180,44 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       const program = `const tried = []; try { tools.add = 1 } catch (e) { tried.push(e.name) }
         return [await tools["my-tool"]({}), await tools["3d"]({}), await tools.class({}), await tools["__proto__"]({}), await tools.constructor({}), typeof tools.toString, Object.getPrototypeOf(tools), tried, tools.add.name]`
       const { value } = await run(program)
-      expect(value).toEqual(['my-tool-ok', '3d-ok', 'class-ok', '__proto__-ok', 'constructor-ok', 'undefined', null, ['TypeError'], 'add'])
+      expect(value).toEqual([
+        'my-tool-ok',
+        '3d-ok',
+        'class-ok',
+        '__proto__-ok',
+        'constructor-ok',
+        'undefined',
+        null,
+        ['TypeError'],
+        'add'
+      ])
     })
 
     check('C65 an empty environment', async () => {
       const program = `return [Object.keys(process.env), process.execArgv.length, typeof require, typeof module, JSON.stringify(globalThis.workerData ?? null), String(this), (await import('node:worker_threads')).workerData ?? null]`
-      await expect(run(program)).resolves.toEqual({ logs: [], value: [[], 0, 'undefined', 'undefined', 'null', 'undefined', null] })
+      await expect(run(program)).resolves.toEqual({
+        logs: [],
+        value: [[], 0, 'undefined', 'undefined', 'null', 'undefined', null]
+      })
     })
 
     check('C66 a fresh world for every run', async () => {
       await run("globalThis.leak = 1; Object.prototype.leak = 2; process.env.L = '3'; tools.extra = 4; return 1")
-      const look = 'return [typeof globalThis.leak, ({}).leak ?? null, Object.keys(process.env).length, typeof tools.extra]'
+      const look =
+        'return [typeof globalThis.leak, ({}).leak ?? null, Object.keys(process.env).length, typeof tools.extra]'
       const results = [await run(look), ...(await Promise.all(Array.from({ length: 4 }, () => run(look))))]
       for (const { value } of results) expect(value).toEqual(['undefined', null, 0, 'undefined'])
     })
 
     check('several namespaces, and one without an error class', async () => {
-      const program = "try { await two.f(1) } catch (e) { return [await one.f(2), e.message, e.name, typeof OneError, Object.keys(e)] }"
+      const program =
+        'try { await two.f(1) } catch (e) { return [await one.f(2), e.message, e.name, typeof OneError, Object.keys(e)] }'
       const bindings = [
-        { global: 'one', functions: { f: async (n: unknown) => n }, errorClass: { name: 'OneError', memberNameProperty: 'member' } },
+        {
+          global: 'one',
+          functions: { f: async (n: unknown) => n },
+          errorClass: { name: 'OneError', memberNameProperty: 'member' }
+        },
         { global: 'two', functions: { f: async () => Promise.reject(new Error('no')) } }
       ]
       await expect(run(program, { bindings })).resolves.toEqual({ logs: [], value: [2, 'no', 'Error', 'function', []] })
@@ -169,7 +227,8 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       const heard: string[] = []
       let heardBefore = -1
       const functions = fixtureFunctions({ mirror: async () => (heardBefore = heard.length) })
-      const program = "console.log('a'); console.log('b'); await new Promise(r => setTimeout(r, 300)); return await tools.mirror(1)"
+      const program =
+        "console.log('a'); console.log('b'); await new Promise(r => setTimeout(r, 300)); return await tools.mirror(1)"
       await run(program, { bindings: [toolsBinding(functions)], onLog: (text) => heard.push(text) })
       expect([heard, heardBefore]).toEqual([['a', 'b'], 2])
     })
@@ -178,7 +237,9 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
   describe('errors', () => {
     check('C31 the shape of a failed call', async () => {
       const program = `try { await tools.fail({why:'no'}) } catch (e) { return [e instanceof ToolCallError, e instanceof Error, Object.keys(e).sort(), e.name, e.toolName, e.message, 'code' in e, 'content' in e, ToolCallError.name] }`
-      await expect(run(program)).resolves.toMatchObject({ value: [true, true, ['name', 'toolName'], 'ToolCallError', 'fail', 'no', false, false, 'ToolCallError'] })
+      await expect(run(program)).resolves.toMatchObject({
+        value: [true, true, ['name', 'toolName'], 'ToolCallError', 'fail', 'no', false, false, 'ToolCallError']
+      })
     })
 
     check('C32 an uncaught failure, with the line of the call', async () => {
@@ -189,7 +250,9 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
     })
 
     check('C33 lines without paths', async () => {
-      await expect(run('const a: number = 1\n\nthrow new TypeError("bad")')).resolves.toEqual(failed('exception', 'TypeError: bad\n    at program:3:7'))
+      await expect(run('const a: number = 1\n\nthrow new TypeError("bad")')).resolves.toEqual(
+        failed('exception', 'TypeError: bad\n    at program:3:7')
+      )
       const { error } = await run('const x = 1\nfunction helper(): never { throw new Error("deep") }\n\n\nhelper()')
       expect(error?.message).toBe('Error: deep\n    at helper (program:2:34)\n    at program:5:1')
       const own = await run("console.log(new Error('shown'))\nreturn new Error('s').stack")
@@ -197,7 +260,15 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
     })
 
     check('C34 what is not erasable', async () => {
-      const refused = ['enum E {A}', 'const enum E {A}', 'namespace N {export const a=1}', 'class C{constructor(private x:number){}}', 'const x=<number>(5 as any)', "import fs from 'fs'", 'const = 3']
+      const refused = [
+        'enum E {A}',
+        'const enum E {A}',
+        'namespace N {export const a=1}',
+        'class C{constructor(private x:number){}}',
+        'const x=<number>(5 as any)',
+        "import fs from 'fs'",
+        'const = 3'
+      ]
       for (const program of refused) {
         const { error } = await run(`\n${program}`)
         expect(error?.kind, program).toBe('exception')
@@ -206,7 +277,9 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       }
       await expect(run('declare enum E {A}\nreturn 1')).resolves.toMatchObject({ value: 1 })
       await expect(run("return typeof (await import('node:path')).join")).resolves.toMatchObject({ value: 'function' })
-      await expect(run('return 1 } function y() { return 2')).resolves.toEqual(failed('exception', containing('SyntaxError')))
+      await expect(run('return 1 } function y() { return 2')).resolves.toEqual(
+        failed('exception', containing('SyntaxError'))
+      )
       await expect(run('@dec class A {}')).resolves.toEqual(failed('exception', containing('SyntaxError')))
       await expect(run('return "\ud800"')).resolves.toEqual(failed('exception'))
     })
@@ -217,29 +290,52 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       await expect(run('throw {a:1}')).resolves.toEqual(failed('exception', '{ a: 1 }'))
       await expect(run('throw {toString(){throw 1}}')).resolves.toEqual(failed('exception'))
       await expect(run('throw Object.create(null)')).resolves.toEqual(failed('exception'))
-      await expect(run("throw new Error('o',{cause:new Error('i')})")).resolves.toEqual(failed('exception', containing('\ncaused by: Error: i')))
+      await expect(run("throw new Error('o',{cause:new Error('i')})")).resolves.toEqual(
+        failed('exception', containing('\ncaused by: Error: i'))
+      )
     })
 
     check('C38 F75 stray failures', async () => {
-      await expect(run('tools.fail({}); await new Promise(r=>setTimeout(r,2000)); return 1')).resolves.toEqual(failed('exception', containing('deliberate')))
-      await expect(run("setTimeout(()=>{throw new Error('late')},10); await new Promise(r=>setTimeout(r,2000)); return 1")).resolves.toEqual(failed('exception', containing('late')))
-      await expect(run('Promise.reject(1); await new Promise(r=>setTimeout(r,2000))')).resolves.toEqual(failed('exception', '1'))
+      await expect(run('tools.fail({}); await new Promise(r=>setTimeout(r,2000)); return 1')).resolves.toEqual(
+        failed('exception', containing('deliberate'))
+      )
+      await expect(
+        run("setTimeout(()=>{throw new Error('late')},10); await new Promise(r=>setTimeout(r,2000)); return 1")
+      ).resolves.toEqual(failed('exception', containing('late')))
+      await expect(run('Promise.reject(1); await new Promise(r=>setTimeout(r,2000))')).resolves.toEqual(
+        failed('exception', '1')
+      )
     })
 
     check('a binding that throws what cannot be shown', async () => {
       const functions = fixtureFunctions({
         // oxlint-disable-next-line prefer-promise-reject-errors -- the case
-        mirror: () => Promise.reject({ toString: () => { throw new Error('x') } })
+        mirror: () =>
+          Promise.reject({
+            toString: () => {
+              throw new Error('x')
+            }
+          })
       })
-      await expect(run('try { await tools.mirror(1) } catch (e) { return e.message }', { bindings: [toolsBinding(functions)] })).resolves.toMatchObject({ value: expect.any(String) })
+      await expect(
+        run('try { await tools.mirror(1) } catch (e) { return e.message }', { bindings: [toolsBinding(functions)] })
+      ).resolves.toMatchObject({ value: expect.any(String) })
     })
   })
 
   describe('budgets', () => {
     check('C51 F75 hot loops', () =>
       using({ computeMs: 300, spareWorlds: 2 }, async (own) => {
-        await expect(runProgram(own, "console.log('in'); for(;;){}")).resolves.toEqual({ logs: ['in'], error: { kind: 'timeout', message: expect.stringMatching(/compute.*300/) } })
-        for (const program of ["return /^(a+)+$/.test('a'.repeat(40)+'b')", 'Promise.resolve().then(()=>{while(true){}}); await new Promise(()=>{})', '(async()=>{for(;;)await 0})(); await new Promise(()=>{})', 'tools.hang({}); for(;;){}']) {
+        await expect(runProgram(own, "console.log('in'); for(;;){}")).resolves.toEqual({
+          logs: ['in'],
+          error: { kind: 'timeout', message: expect.stringMatching(/compute.*300/) }
+        })
+        for (const program of [
+          "return /^(a+)+$/.test('a'.repeat(40)+'b')",
+          'Promise.resolve().then(()=>{while(true){}}); await new Promise(()=>{})',
+          '(async()=>{for(;;)await 0})(); await new Promise(()=>{})',
+          'tools.hang({}); for(;;){}'
+        ]) {
           await expect(runProgram(own, program)).resolves.toEqual(failed('timeout', containing('300')))
         }
       })
@@ -247,23 +343,31 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
 
     check('a blocked thread is busy', () =>
       using({ computeMs: 800 }, async (own) => {
-        await expect(runProgram(own, 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)')).resolves.toEqual(failed('timeout', containing('compute')))
+        await expect(runProgram(own, 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)')).resolves.toEqual(
+          failed('timeout', containing('compute'))
+        )
       })
     )
 
     check('a nested worker is charged', () =>
       using({ computeMs: 500, maxWallMs: 20_000 }, async (own) => {
-        const program = "const { Worker } = await import('node:worker_threads'); new Worker('for (;;);', { eval: true }); await new Promise(() => {})"
+        const program =
+          "const { Worker } = await import('node:worker_threads'); new Worker('for (;;);', { eval: true }); await new Promise(() => {})"
         await expect(runProgram(own, program)).resolves.toEqual(failed('timeout', containing('compute')))
       })
     )
 
     check('C53 F77 waiting is free, idling is not endless', async () => {
       await using({ computeMs: 800 }, async (own) => {
-        await expect(runProgram(own, "return await tools.nap({ms:1500,id:'n'})")).resolves.toEqual({ logs: [], value: 'n' })
+        await expect(runProgram(own, "return await tools.nap({ms:1500,id:'n'})")).resolves.toEqual({
+          logs: [],
+          value: 'n'
+        })
       })
       await using({ maxWallMs: 400 }, async (own) => {
-        await expect(runProgram(own, 'await new Promise(()=>{})')).resolves.toEqual(failed('timeout', expect.stringMatching(/wall.*400/)))
+        await expect(runProgram(own, 'await new Promise(()=>{})')).resolves.toEqual(
+          failed('timeout', expect.stringMatching(/wall.*400/))
+        )
       })
     })
 
@@ -276,15 +380,26 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
         for (const maxOutputBytes of [limit, limit - 1]) {
           await using({ maxOutputBytes }, async (own) => {
             const { logs, error } = await runProgram(own, program)
-            expect(error?.kind, `${program} at ${maxOutputBytes}`).toBe(maxOutputBytes === limit ? kind : 'output-limit')
-            if (error) expect(Buffer.byteLength(JSON.stringify(logs)) + Buffer.byteLength(JSON.stringify(error.message))).toBeLessThanOrEqual(maxOutputBytes)
+            expect(error?.kind, `${program} at ${maxOutputBytes}`).toBe(
+              maxOutputBytes === limit ? kind : 'output-limit'
+            )
+            if (error)
+              expect(
+                Buffer.byteLength(JSON.stringify(logs)) + Buffer.byteLength(JSON.stringify(error.message))
+              ).toBeLessThanOrEqual(maxOutputBytes)
           })
         }
       }
       await using({ maxOutputBytes: 4 }, async (own) => {
         await expect(runProgram(own, 'return 1')).resolves.toEqual({ logs: [], value: 1 })
-        await expect(runProgram(own, 'return "x"')).resolves.toEqual({ logs: [], error: { kind: 'output-limit', message: '' } })
-        await expect(runProgram(own, 'enum E {A}')).resolves.toEqual({ logs: [], error: { kind: 'output-limit', message: '' } })
+        await expect(runProgram(own, 'return "x"')).resolves.toEqual({
+          logs: [],
+          error: { kind: 'output-limit', message: '' }
+        })
+        await expect(runProgram(own, 'enum E {A}')).resolves.toEqual({
+          logs: [],
+          error: { kind: 'output-limit', message: '' }
+        })
       })
     })
 
@@ -303,7 +418,11 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
     check('C56 R4 floods', () =>
       using({ maxOutputBytes: 4 * 1024 * 1024 }, async (own) => {
         const before = process.memoryUsage().rss
-        for (const write of ['console.log', 'process.stdout.write', 'Object.getPrototypeOf(process.stdout).write.bind(process.stdout)']) {
+        for (const write of [
+          'console.log',
+          'process.stdout.write',
+          'Object.getPrototypeOf(process.stdout).write.bind(process.stdout)'
+        ]) {
           const { logs, error } = await runProgram(own, `const write = ${write}\nfor(;;) write('x'.repeat(1000))`)
           expect(error?.kind, write).toBe('output-limit')
           expect(logs.join('').length).toBeGreaterThan(4_000_000)
@@ -314,9 +433,15 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
 
     check('programs that are too large, and calls beyond those that may wait', async () => {
       await using({ maxProgramBytes: 20 }, async (own) => {
-        await expect(runProgram(own, 'return 1           /**/')).resolves.toEqual(failed('exception', containing('maxProgramBytes (20')))
+        await expect(runProgram(own, 'return 1           /**/')).resolves.toEqual(
+          failed('exception', containing('maxProgramBytes (20'))
+        )
       })
-      await expect(run('const all = []; for (let i = 0; i <= 10000; i += 1) all.push(tools.hang({}).catch((e) => e.message))\nreturn await Promise.race(all)')).resolves.toMatchObject({
+      await expect(
+        run(
+          'const all = []; for (let i = 0; i <= 10000; i += 1) all.push(tools.hang({}).catch((e) => e.message))\nreturn await Promise.race(all)'
+        )
+      ).resolves.toMatchObject({
         value: containing('10000')
       })
     })
@@ -326,7 +451,10 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
         const stop = new AbortController()
         const first = runProgram(own, 'await new Promise(() => {})', { signal: stop.signal })
         const second = runProgram(own, 'return 2')
-        await expect(runProgram(own, 'return 3')).rejects.toMatchObject({ code: 'OVERLOADED', message: expect.stringMatching(/maxConcurrentRuns.*maxQueuedRuns/) })
+        await expect(runProgram(own, 'return 3')).rejects.toMatchObject({
+          code: 'OVERLOADED',
+          message: expect.stringMatching(/maxConcurrentRuns.*maxQueuedRuns/)
+        })
         expect(own.load()).toEqual({ running: 1, queued: 1, stuck: 0 })
         stop.abort('next')
         await expect(first).resolves.toEqual(failed('abort', 'next'))
@@ -337,15 +465,24 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
     check('C58 abort', async () => {
       const stop = new AbortController()
       const functions = fixtureFunctions({ mirror: async () => (setTimeout(() => stop.abort('user-cancel'), 50), 1) })
-      const outcome = run("console.log('in'); await tools.mirror(1); for(;;){}", { signal: stop.signal, bindings: [toolsBinding(functions)] })
+      const outcome = run("console.log('in'); await tools.mirror(1); for(;;){}", {
+        signal: stop.signal,
+        bindings: [toolsBinding(functions)]
+      })
       await expect(outcome).resolves.toEqual({ logs: ['in'], error: { kind: 'abort', message: 'user-cancel' } })
-      await expect(run('return 1', { signal: AbortSignal.abort('before') })).resolves.toEqual({ logs: [], error: { kind: 'abort', message: 'before' } })
+      await expect(run('return 1', { signal: AbortSignal.abort('before') })).resolves.toEqual({
+        logs: [],
+        error: { kind: 'abort', message: 'before' }
+      })
     })
   })
 
   describe('hostile programs and the end', () => {
     check('C61 process.exit', async () => {
-      await expect(run("console.log('a'); process.exit(7)")).resolves.toEqual({ logs: ['a'], error: { kind: 'worker-exit', message: containing('7') } })
+      await expect(run("console.log('a'); process.exit(7)")).resolves.toEqual({
+        logs: ['a'],
+        error: { kind: 'worker-exit', message: containing('7') }
+      })
       await expect(run('process.exit(0)')).resolves.toEqual(failed('worker-exit', containing('0')))
       await using({ maxWallMs: 1_000 }, async (own) => {
         const { error } = await runProgram(own, "process.on('exit',()=>{for(;;){}}); process.exit(0)")
@@ -355,32 +492,41 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
 
     check('C62 the heap', () =>
       using({ maxOldGenerationSizeMb: 64 }, async (own) => {
-        await expect(runProgram(own, 'const h=[]; for(;;) h.push(new Array(1e4).fill(1))')).resolves.toEqual(failed('worker-exit', containing('memory')))
+        await expect(runProgram(own, 'const h=[]; for(;;) h.push(new Array(1e4).fill(1))')).resolves.toEqual(
+          failed('worker-exit', containing('memory'))
+        )
       })
     )
 
     check('§0 an allocation that V8 aborts the process for', () =>
       using({ maxOldGenerationSizeMb: 64 }, async (own) => {
-        await expect(runProgram(own, 'const a=[]; for(;;) a.push(1)')).resolves.toEqual(failed('worker-exit', containing('memory')))
+        await expect(runProgram(own, 'const a=[]; for(;;) a.push(1)')).resolves.toEqual(
+          failed('worker-exit', containing('memory'))
+        )
         await expect(runProgram(own, 'return 1')).resolves.toMatchObject({ value: 1 })
       })
     )
 
     check('memory outside the heap', () =>
       using({ maxRssMb: 300 }, async (own) => {
-        await expect(runProgram(own, 'const a = []; for (;;) a.push(Buffer.alloc(1 << 20, 1))')).resolves.toEqual(failed('worker-exit', containing('maxRssMb (300')))
+        await expect(runProgram(own, 'const a = []; for (;;) a.push(Buffer.alloc(1 << 20, 1))')).resolves.toEqual(
+          failed('worker-exit', containing('maxRssMb (300'))
+        )
       })
     )
 
     check('signals to its own process, and to its parent', async () => {
-      await expect(run("process.kill(process.pid, 'SIGKILL'); await new Promise(() => {})")).resolves.toEqual(failed('worker-exit'))
+      await expect(run("process.kill(process.pid, 'SIGKILL'); await new Promise(() => {})")).resolves.toEqual(
+        failed('worker-exit')
+      )
       await run("try { process.kill(process.ppid, 'SIGKILL') } catch {}\nreturn 1")
       await expect(run('return 1')).resolves.toMatchObject({ value: 1 })
     })
 
     check('a thread blocked in a system call', () =>
       using({ computeMs: 700, maxWallMs: 20_000 }, async (own) => {
-        const program = "const { execFileSync } = await import('node:child_process')\nexecFileSync('/bin/sleep', ['86400'])"
+        const program =
+          "const { execFileSync } = await import('node:child_process')\nexecFileSync('/bin/sleep', ['86400'])"
         await expect(runProgram(own, program)).resolves.toEqual(failed('timeout'))
         expect(own.load().stuck).toBe(0)
       })
@@ -396,7 +542,11 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       let calls = 0
       const functions = fixtureFunctions({ mirror: async () => ((calls += 1), new Promise(() => {})) })
       const bindings = [toolsBinding(functions)]
-      const programs = ['tools.mirror(1); await 0; for(;;){}', 'tools.mirror(1); await 0; for(;;){}', 'await tools.mirror(1)']
+      const programs = [
+        'tools.mirror(1); await 0; for(;;){}',
+        'tools.mirror(1); await 0; for(;;){}',
+        'await tools.mirror(1)'
+      ]
       const runs = programs.map((program) => runProgram(own, program, { bindings }))
       await until(() => calls === 3, 30_000)
       await own.dispose()

@@ -36,7 +36,13 @@ describe.concurrent('hostile programs', () => {
   let baseline = 0
 
   beforeAll(async () => {
-    const limits = { maxWallMs: 60_000, maxOutputBytes: megabyte, maxOldGenerationSizeMb: 64, maxRssMb: 300, spareWorlds: 2 }
+    const limits = {
+      maxWallMs: 60_000,
+      maxOutputBytes: megabyte,
+      maxOldGenerationSizeMb: 64,
+      maxRssMb: 300,
+      spareWorlds: 2
+    }
     hasty = await openProcessRuntime({ ...limits, computeMs: 400, maxWallMs: 4_000 })
     patient = await openProcessRuntime({ ...limits, computeMs: 30_000 })
     await runProgram(hasty, 'return 1')
@@ -58,11 +64,16 @@ describe.concurrent('hostile programs', () => {
     const { value, logs, error } = await runProgram(runtime, program)
 
     expect(kinds.split(', '), error?.message).toContain(error?.kind ?? 'value')
-    expect(JSON.stringify(logs).length + (error ? JSON.stringify(error.message).length : 0)).toBeLessThanOrEqual(megabyte)
+    expect(JSON.stringify(logs).length + (error ? JSON.stringify(error.message).length : 0)).toBeLessThanOrEqual(
+      megabyte
+    )
     expect(error?.message ?? '').not.toMatch(/\/server\/|node:internal/)
     if (error) expect(value).toBeUndefined()
 
-    await expect(runProgram(runtime, 'return [await tools.add({ a: 1, b: 2 }), typeof leak]')).resolves.toEqual({ value: [3, 'undefined'], logs: [] })
+    await expect(runProgram(runtime, 'return [await tools.add({ a: 1, b: 2 }), typeof leak]')).resolves.toEqual({
+      value: [3, 'undefined'],
+      logs: []
+    })
     await until(() => processesNaming(nonce).length === 0)
     await until(() => process.memoryUsage().rss < baseline + 300 * megabyte)
     expect(runtime.load().stuck).toBe(0)

@@ -1,6 +1,11 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { OutputLedger, jsonStringBytes, jsonStringPrefix, maxLogEntries } from '../../server/code-runtime/output-ledger.js'
+import {
+  OutputLedger,
+  jsonStringBytes,
+  jsonStringPrefix,
+  maxLogEntries
+} from '../../server/code-runtime/output-ledger.js'
 import { jsonString } from '../helpers/json-arbitraries.ts'
 
 const bytes = (value: unknown) => Buffer.byteLength(JSON.stringify(value))
@@ -8,7 +13,11 @@ const bytes = (value: unknown) => Buffer.byteLength(JSON.stringify(value))
 describe('the cost of a string', () => {
   it('is that of its JSON text in UTF-8 (§10)', () => {
     expect(bytes(['a\n"', '\u0001', '\ud800', '😀'])).toBe(34)
-    fc.assert(fc.property(jsonString, (text) => expect(jsonStringBytes(text)).toBe(bytes(text))))
+    fc.assert(
+      fc.property(jsonString, (text) => {
+        expect(jsonStringBytes(text)).toBe(bytes(text))
+      })
+    )
   })
 
   it('is counted no further than the limit', () => {
@@ -52,16 +61,21 @@ describe('the ledger (§10)', () => {
       jsonString.map((message) => ({ type: 'failure', kind: 'exception', message }) as const)
     )
     fc.assert(
-      fc.property(fc.array(jsonString, { maxLength: 6 }), outcome, fc.integer({ min: 4, max: 120 }), (logs, end, limit) => {
-        const { logs: kept, value, error } = settled(limit, logs, end)
-        const said = error === undefined ? Buffer.byteLength(value ?? '') : bytes(error.message)
-        expect(bytes(kept) + said).toBeLessThanOrEqual(limit)
-        const whole = kept.slice(0, -1)
-        expect(logs.slice(0, whole.length)).toEqual(whole)
-        if (kept.length > 0) expect(logs[whole.length]?.startsWith(kept.at(-1)!)).toBe(true)
-        const exact = bytes(logs) + (end.type === 'value' ? end.text.length : bytes(end.message))
-        expect(error?.kind === 'output-limit').toBe(exact > limit)
-      })
+      fc.property(
+        fc.array(jsonString, { maxLength: 6 }),
+        outcome,
+        fc.integer({ min: 4, max: 120 }),
+        (logs, end, limit) => {
+          const { logs: kept, value, error } = settled(limit, logs, end)
+          const said = error === undefined ? Buffer.byteLength(value ?? '') : bytes(error.message)
+          expect(bytes(kept) + said).toBeLessThanOrEqual(limit)
+          const whole = kept.slice(0, -1)
+          expect(logs.slice(0, whole.length)).toEqual(whole)
+          if (kept.length > 0) expect(logs[whole.length]?.startsWith(kept.at(-1)!)).toBe(true)
+          const exact = bytes(logs) + (end.type === 'value' ? end.text.length : bytes(end.message))
+          expect(error?.kind === 'output-limit').toBe(exact > limit)
+        }
+      )
     )
   })
 

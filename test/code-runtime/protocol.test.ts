@@ -1,22 +1,33 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { FrameReader, encodeFrame, failedReply, parseWorldFrame, startFrame, valueReply } from '../../server/code-runtime/protocol.js'
+import {
+  FrameReader,
+  encodeFrame,
+  failedReply,
+  parseWorldFrame,
+  startFrame,
+  valueReply
+} from '../../server/code-runtime/protocol.js'
 import { jsonValue } from '../helpers/json-arbitraries.ts'
 
 describe('frames on a pipe', () => {
   it('come out as they went in, however they are cut', () => {
     fc.assert(
-      fc.property(fc.array(fc.string({ unit: 'grapheme' }), { maxLength: 8 }), fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1 }), (texts, cuts) => {
-        const bytes = Buffer.concat(texts.map(encodeFrame))
-        const reader = new FrameReader()
-        const found: string[] = []
-        for (let at = 0, turn = 0; at < bytes.length; turn += 1) {
-          const end = at + cuts[turn % cuts.length]!
-          found.push(...reader.push(bytes.subarray(at, end)))
-          at = end
+      fc.property(
+        fc.array(fc.string({ unit: 'grapheme' }), { maxLength: 8 }),
+        fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1 }),
+        (texts, cuts) => {
+          const bytes = Buffer.concat(texts.map(encodeFrame))
+          const reader = new FrameReader()
+          const found: string[] = []
+          for (let at = 0, turn = 0; at < bytes.length; turn += 1) {
+            const end = at + cuts[turn % cuts.length]!
+            found.push(...reader.push(bytes.subarray(at, end)))
+            at = end
+          }
+          expect(found).toEqual(texts)
         }
-        expect(found).toEqual(texts)
-      })
+      )
     )
   })
 
@@ -29,25 +40,62 @@ describe('frames on a pipe', () => {
 
 describe('frames of a world (§8)', () => {
   it('are rebuilt member by member', () => {
-    expect(parseWorldFrame('["call",3,"tools","add","extra"]\n{"a":1}')).toEqual({ type: 'call', id: 3, global: 'tools', name: 'add', argument: '{"a":1}' })
+    expect(parseWorldFrame('["call",3,"tools","add","extra"]\n{"a":1}')).toEqual({
+      type: 'call',
+      id: 3,
+      global: 'tools',
+      name: 'add',
+      argument: '{"a":1}'
+    })
     expect(parseWorldFrame('["log","a\\nb"]')).toEqual({ type: 'log', text: 'a\nb' })
     expect(parseWorldFrame('["done"]')).toEqual({ type: 'done', value: undefined })
     expect(parseWorldFrame('["failed","exception","m"]')).toEqual({ type: 'failed', kind: 'exception', message: 'm' })
   })
 
   it('are dropped without a throw when they mean nothing', () => {
-    const junk = ['', 'null', '1', '"x"', '[]', '{}', '[null]', '["call"]', '["call",1.5,"t","f"]\n{}', '["call",1,"t","f"]', '["log",5]', '["raw","fd9","x"]']
-    junk.push('["failed","abort","x"]', '["failed","toString","x"]', '["failed","exception",{}]', '["busy","1"]', '["busy",-1]', '["exit","0"]', '["__proto__"]')
-    for (const text of [...junk, undefined, null, 7, {}, []]) expect(parseWorldFrame(text), String(text)).toBeUndefined()
+    const junk = [
+      '',
+      'null',
+      '1',
+      '"x"',
+      '[]',
+      '{}',
+      '[null]',
+      '["call"]',
+      '["call",1.5,"t","f"]\n{}',
+      '["call",1,"t","f"]',
+      '["log",5]',
+      '["raw","fd9","x"]'
+    ]
+    junk.push(
+      '["failed","abort","x"]',
+      '["failed","toString","x"]',
+      '["failed","exception",{}]',
+      '["busy","1"]',
+      '["busy",-1]',
+      '["exit","0"]',
+      '["__proto__"]'
+    )
+    for (const text of [...junk, undefined, null, 7, {}, []])
+      expect(parseWorldFrame(text), String(text)).toBeUndefined()
     fc.assert(
-      fc.property(fc.oneof(fc.string(), jsonValue.map((value) => JSON.stringify(value))), (text) => {
-        expect(() => parseWorldFrame(text)).not.toThrow()
-      })
+      fc.property(
+        fc.oneof(
+          fc.string(),
+          jsonValue.map((value) => JSON.stringify(value))
+        ),
+        (text) => {
+          expect(() => parseWorldFrame(text)).not.toThrow()
+        }
+      )
     )
   })
 
   it('to a world hold names and messages of any characters in one line', () => {
-    for (const frame of [startFrame([{ global: 'tools', names: ['a\nb'], errorClass: undefined }], 'x'), valueReply(1, '{}')]) {
+    for (const frame of [
+      startFrame([{ global: 'tools', names: ['a\nb'], errorClass: undefined }], 'x'),
+      valueReply(1, '{}')
+    ]) {
       expect(frame.split('\n')).toHaveLength(2)
     }
     expect(failedReply(1, 'a\nb')).not.toContain('\n')

@@ -18,15 +18,53 @@ interface Step {
 const step = (text: string, logs: readonly string[] = [], out: readonly unknown[] = []): Step => ({ text, logs, out })
 const literal = (value: unknown) => `JSON.parse(${JSON.stringify(JSON.stringify(value))})`
 
+/** What the boundary must not notice. */
+const pollutions = [
+  ...[
+    'Object.prototype.toJSON = () => 7',
+    'Object.prototype.get = 1',
+    'Object.keys = Reflect.ownKeys = null',
+    'globalThis.Object = undefined'
+  ],
+  ...[
+    'String.prototype.slice = String.prototype.indexOf = null',
+    'Map.prototype.get = Map.prototype.set = null',
+    'Set.prototype.has = null'
+  ],
+  ...[
+    'JSON.stringify = null',
+    'Number.isFinite = () => false',
+    'Error.prepareStackTrace = () => []',
+    'Error.captureStackTrace = null',
+    'delete globalThis.Error'
+  ]
+]
+
 const steps: fc.Arbitrary<Step> = fc.oneof(
-  fc.string({ unit: 'grapheme', maxLength: 20 }).map((text) => step(`console.log('%s', ${JSON.stringify(text)} as string)`, [text])),
+  fc
+    .string({ unit: 'grapheme', maxLength: 20 })
+    .map((text) => step(`console.log('%s', ${JSON.stringify(text)} as string)`, [text])),
   jsonValue.map((value) => step(`out.push(await tools.mirror(${literal(value)}))`, [], [value])),
-  fc.tuple(fc.integer(), fc.integer()).map(([a, b]) => step(`out.push(await tools.add({ a: ${a}, b: ${b} }))`, [], [a + b])),
-  fc.array(fc.integer(), { maxLength: 5 }).map((list) => step(`out.push(await Promise.all(${JSON.stringify(list)}.map((n: number) => tools.mirror(n))))`, [], [list])),
-  fc.string({ maxLength: 10 }).map((why) => step(`await tools.fail({ why: ${JSON.stringify(why)} }).catch((e: Error) => { console.log('%s', e.message) })`, [why])),
-  fc.constant(step('try { await tools.mirror(undefined) } catch (e) { out.push((e as ToolCallError).toolName) }', [], ['mirror'])),
+  fc
+    .tuple(fc.integer(), fc.integer())
+    .map(([a, b]) => step(`out.push(await tools.add({ a: ${a}, b: ${b} }))`, [], [a + b])),
+  fc
+    .array(fc.integer(), { maxLength: 5 })
+    .map((list) =>
+      step(`out.push(await Promise.all(${JSON.stringify(list)}.map((n: number) => tools.mirror(n))))`, [], [list])
+    ),
+  fc
+    .string({ maxLength: 10 })
+    .map((why) =>
+      step(`await tools.fail({ why: ${JSON.stringify(why)} }).catch((e: Error) => { console.log('%s', e.message) })`, [
+        why
+      ])
+    ),
+  fc.constant(
+    step('try { await tools.mirror(undefined) } catch (e) { out.push((e as ToolCallError).toolName) }', [], ['mirror'])
+  ),
   fc.constant(step('interface T { a: number }\ntype U = T | null')),
-  fc.constantFrom('Array.prototype.map = Array.prototype.push = null as never', 'Object.prototype.toJSON = () => 7', 'globalThis.JSON = { parse: (t) => out.length } as never').map((text) => step(`// pollution: ${text}`))
+  fc.constantFrom(...pollutions).map((text) => step(text))
 )
 
 const endings = fc.oneof(

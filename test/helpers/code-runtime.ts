@@ -1,5 +1,11 @@
 import { readFileSync, readdirSync } from 'node:fs'
-import type { Binding, BoundFunction, CodeRuntime, RunRequest, RunResult } from '../../server/code-runtime/code-runtime.ts'
+import type {
+  Binding,
+  BoundFunction,
+  CodeRuntime,
+  RunRequest,
+  RunResult
+} from '../../server/code-runtime/code-runtime.ts'
 import type { JsonValue } from '../../server/json/lossless.ts'
 
 type Arguments = { [key: string]: JsonValue }
@@ -55,7 +61,8 @@ function commandLine(pid: string): string {
 export function descendants(): number[] {
   const pids = [process.pid]
   for (let at = 0; at < pids.length; at += 1) {
-    for (const task of names(`/proc/${pids[at]}/task`)) pids.push(...childrenOf(`/proc/${pids[at]}/task/${task}/children`))
+    for (const task of names(`/proc/${pids[at]}/task`))
+      pids.push(...childrenOf(`/proc/${pids[at]}/task/${task}/children`))
   }
   return pids.slice(1)
 }

@@ -113,7 +113,7 @@ describe('turns over the wire (api.md §2)', () => {
     for (let n = 1; n <= 9; n += 1) {
       const { additionalContexts = [], content } = await app.invoke({ name: 'echo', arguments: { text: 'same' } })
       expect(content).toEqual([{ type: 'text', text: 'same' }])
-      for (const { source } of additionalContexts) remarks.push(`${n}: ${String(source['summary'])}`)
+      for (const { source } of additionalContexts) remarks.push(`${n}: ${String((source as { summary?: unknown }).summary)}`)
     }
     expect(remarks).toEqual(['3: echo × 3', '5: echo × 5', '8: echo × 8'])
   })

@@ -119,7 +119,10 @@ export class ChildWorld {
     })
     // A world that is being ended resets its end; that it ended is told by the process.
     this.#pipe?.on('error', () => {})
-    for (const [name, stream] of /** @type {const} */ ([['stdout', stdout], ['stderr', stderr]])) {
+    for (const [name, stream] of /** @type {const} */ ([
+      ['stdout', stdout],
+      ['stderr', stderr]
+    ])) {
       const decoder = new StringDecoder('utf8')
       stream?.on('data', (chunk) => this.#raw(name, decoder.write(chunk)))
     }

@@ -93,7 +93,9 @@ export class Keeper {
       env: {},
       execArgv: [],
       // Room for the logs of all runs at once; a heap that overflows ends the whole process.
-      resourceLimits: { maxOldGenerationSizeMb: 1_024 + Math.ceil((budgets.maxConcurrentRuns * budgets.maxOutputBytes * 3) / 1_048_576) }
+      resourceLimits: {
+        maxOldGenerationSizeMb: 1_024 + Math.ceil((budgets.maxConcurrentRuns * budgets.maxOutputBytes * 3) / 1_048_576)
+      }
     })
     thread.on('message', (message: FromKeeper) => this.#receive(message))
     thread.on('error', (error) => this.#lose(error))
@@ -108,7 +110,9 @@ export class Keeper {
         this.#restarts = 0
         return this.#opened?.resolve()
       case 'unavailable':
-        return this.#opened?.reject(new RuntimeUnavailableError(`No world for programs can be started: ${message.message}`))
+        return this.#opened?.reject(
+          new RuntimeUnavailableError(`No world for programs can be started: ${message.message}`)
+        )
       case 'call':
         return this.#runs.get(message.run)?.call(message)
       case 'logs':

@@ -15,7 +15,9 @@ export type WorldFrame =
   | { type: 'memory' }
   | { type: 'busy'; ms: number }
 
-export type Outcome = { type: 'value'; text: string | undefined } | { type: 'failure'; kind: FailureKind; message: string }
+export type Outcome =
+  | { type: 'value'; text: string | undefined }
+  | { type: 'failure'; kind: FailureKind; message: string }
 
 /** The result of a run before its value is read: `value` is JSON text. */
 export interface SettledRun {

@@ -69,7 +69,10 @@ export class Run {
     this.#meter.busyMs = busyMs
     this.#meter.window = { at: performance.now(), cpuMs, busyMs }
     const { maxWallMs } = this.#budgets
-    this.#wallTimer = setTimeout(() => this.fail('timeout', `The wall-clock limit (maxWallMs: ${maxWallMs} ms) is reached.`), maxWallMs)
+    this.#wallTimer = setTimeout(
+      () => this.fail('timeout', `The wall-clock limit (maxWallMs: ${maxWallMs} ms) is reached.`),
+      maxWallMs
+    )
     world.send(startFrame(this.#order.bindings, this.#order.program))
     return true
   }
@@ -157,7 +160,10 @@ export class Run {
       case 'exit':
         return this.fail('worker-exit', describe({ code: frame.code, signal: null }))
       case 'memory':
-        return this.fail('worker-exit', `The program ran out of memory (maxOldGenerationSizeMb: ${this.#budgets.maxOldGenerationSizeMb} MiB).`)
+        return this.fail(
+          'worker-exit',
+          `The program ran out of memory (maxOldGenerationSizeMb: ${this.#budgets.maxOldGenerationSizeMb} MiB).`
+        )
       case 'started':
         this.#hasStarted = true
         return

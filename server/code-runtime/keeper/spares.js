@@ -123,7 +123,11 @@ export function started(world) {
       },
       ended({ code, signal, detail }) {
         clearTimeout(timer)
-        reject(new WorldStartError(`a world ended as it started (${detail ?? signal ?? `exit code ${code}`}): ${said.trim().slice(0, 2_000)}`))
+        reject(
+          new WorldStartError(
+            `a world ended as it started (${detail ?? signal ?? `exit code ${code}`}): ${said.trim().slice(0, 2_000)}`
+          )
+        )
       }
     }
   })

@@ -37,7 +37,12 @@ export class ThreadWorld {
   setBusy() {}
 
   usage() {
-    return { cpuMs: undefined, busyMs: this.hasEnded ? undefined : this.#hosted.busyMs, rssBytes: undefined, processes: 0 }
+    return {
+      cpuMs: undefined,
+      busyMs: this.hasEnded ? undefined : this.#hosted.busyMs,
+      rssBytes: undefined,
+      processes: 0
+    }
   }
 
   async end() {

@@ -18,7 +18,11 @@ export async function openProcessRuntime({ hiddenPaths, ...given }: ProcessRunti
   const budgets = resolveBudgets(given)
   const { maxOldGenerationSizeMb, maxOutputBytes } = budgets
   const relay = fileURLToPath(new URL('./relay.js', import.meta.url))
-  const launches = launchesOf(process.execPath, [relay, JSON.stringify({ maxOldGenerationSizeMb, maxOutputBytes })], hiddenPaths)
+  const launches = launchesOf(
+    process.execPath,
+    [relay, JSON.stringify({ maxOldGenerationSizeMb, maxOutputBytes })],
+    hiddenPaths
+  )
   const stripper = new TypeStripper()
   return ProgramRuntime.open(
     {

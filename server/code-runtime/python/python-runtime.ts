@@ -15,7 +15,11 @@ export interface PythonRuntimeOptions extends ProcessRuntimeOptions {
  * The runtime for programs in Python, each in a process of its own (code-mode.md §5). Throws a `RangeError` for a budget that is none,
  * and `RuntimeUnavailableError` when there is no interpreter or no world starts.
  */
-export async function openPythonRuntime({ pythonPath, hiddenPaths, ...given }: PythonRuntimeOptions = {}): Promise<CodeRuntime> {
+export async function openPythonRuntime({
+  pythonPath,
+  hiddenPaths,
+  ...given
+}: PythonRuntimeOptions = {}): Promise<CodeRuntime> {
   const budgets = resolveBudgets(given)
   const interpreter = await findInterpreter(pythonPath)
   const { maxOldGenerationSizeMb, maxOutputBytes } = budgets

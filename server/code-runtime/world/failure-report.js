@@ -1,14 +1,6 @@
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import {
-  TheError,
-  apply,
-  asText,
-  indexInText,
-  inspectValue,
-  isNativeError,
-  sliceText
-} from './intrinsics.js'
+import { TheError, apply, asText, indexInText, inspectValue, isNativeError, sliceText } from './intrinsics.js'
 
 /** The name under which V8 reports places in the program's text. */
 export const programName = 'program'

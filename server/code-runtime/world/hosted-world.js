@@ -46,7 +46,8 @@ export class HostedWorld {
     this.#ended = new Promise((resolve) => {
       this.#worker.on('exit', (code) => {
         // What it posted before it ended is still in the channel.
-        for (let rest = receiveMessageOnPort(port1); rest !== undefined; rest = receiveMessageOnPort(port1)) this.#receive(rest.message)
+        for (let rest = receiveMessageOnPort(port1); rest !== undefined; rest = receiveMessageOnPort(port1))
+          this.#receive(rest.message)
         this.#say(['exit', code])
         port1.close()
         ended(code)

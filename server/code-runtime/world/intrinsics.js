@@ -28,7 +28,9 @@ export const byteLength = Buffer.byteLength.bind(Buffer)
 export const sourceOf = uncurry(Function.prototype.toString)
 export const sliceText = uncurry(String.prototype.slice)
 export const indexInText = uncurry(String.prototype.indexOf)
-export const postMessage = uncurry(/** @type {(this: MessagePort, text: string) => void} */ (MessagePort.prototype.postMessage))
+export const postMessage = uncurry(
+  /** @type {(this: MessagePort, text: string) => void} */ (MessagePort.prototype.postMessage)
+)
 
 /** @type {(bytes: Uint8Array, encoding?: BufferEncoding) => string} */
 export const decodeBytes = uncurry(
@@ -37,7 +39,9 @@ export const decodeBytes = uncurry(
     return bytesToText(bytesFrom(this.buffer, this.byteOffset, this.byteLength), encoding)
   }
 )
-const bytesFrom = /** @type {(buffer: ArrayBufferLike, offset: number, length: number) => Buffer} */ (Buffer.from.bind(Buffer))
+const bytesFrom = /** @type {(buffer: ArrayBufferLike, offset: number, length: number) => Buffer} */ (
+  Buffer.from.bind(Buffer)
+)
 const bytesToText = uncurry(Buffer.prototype.toString)
 export const isBytes = types.isUint8Array
 
@@ -53,7 +57,9 @@ export const hidden = (value) => ({ __proto__: null, value, writable: true, enum
 export const visible = (value) => ({ __proto__: null, value, writable: true, enumerable: true, configurable: true })
 /** @param {unknown} value */
 export const fixed = (value) => ({ __proto__: null, value, writable: false, enumerable: true, configurable: false })
-export const define = /** @type {(target: object, key: PropertyKey, descriptor: object) => boolean} */ (Reflect.defineProperty)
+export const define = /** @type {(target: object, key: PropertyKey, descriptor: object) => boolean} */ (
+  Reflect.defineProperty
+)
 
 /**
  * Gives a collection's class methods of its own: nothing that a program does to `Map` or `Set` reaches it.
@@ -61,7 +67,8 @@ export const define = /** @type {(target: object, key: PropertyKey, descriptor: 
  */
 function detach(copy, base) {
   for (const key of ownKeys(base.prototype)) {
-    if (key !== 'constructor') define(copy.prototype, key, /** @type {object} */ (getOwnPropertyDescriptor(base.prototype, key)))
+    if (key !== 'constructor')
+      define(copy.prototype, key, /** @type {object} */ (getOwnPropertyDescriptor(base.prototype, key)))
   }
   setPrototypeOf(copy.prototype, null)
   freeze(copy.prototype)

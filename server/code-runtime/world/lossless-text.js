@@ -130,9 +130,6 @@ function openObject(source, parent) {
   if (ownKeys(source).length !== keys.length) {
     throw lossy(parent, 'an object with symbol keys or non-enumerable properties is not JSON')
   }
-  // It is no data of its own but asks to be written as something else.
-  const toJson = getOwnPropertyDescriptor(source, 'toJSON')
-  if (toJson !== undefined && typeof toJson.value === 'function') throw lossy(parent, 'an object with toJSON is not JSON')
   return frameOf(source, keys, keys.length, parent)
 }
 
@@ -160,7 +157,8 @@ function classOf(value, kind) {
   const prototype = getPrototypeOf(value)
   const constructor = prototype === null ? undefined : getOwnPropertyDescriptor(prototype, 'constructor')?.value
   const name = typeof constructor === 'function' ? getOwnPropertyDescriptor(constructor, 'name')?.value : undefined
-  if (typeof name !== 'string' || name === '' || name === 'Object' || name === 'Array') return `an ${kind} that is not plain`
+  if (typeof name !== 'string' || name === '' || name === 'Object' || name === 'Array')
+    return `an ${kind} that is not plain`
   return sliceText(name, 0, 80)
 }
 

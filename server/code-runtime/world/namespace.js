@@ -51,7 +51,13 @@ export class CallDesk {
       try {
         text = losslessText(argument, maxArgumentUnits)
       } catch (error) {
-        reject(makeError(error === tooLong ? 'The argument is too large.' : `The argument is ${isLossy(error) ? error.lossy : 'not lossless JSON'}`))
+        reject(
+          makeError(
+            error === tooLong
+              ? 'The argument is too large.'
+              : `The argument is ${isLossy(error) ? error.lossy : 'not lossless JSON'}`
+          )
+        )
         return
       }
       this.#last += 1

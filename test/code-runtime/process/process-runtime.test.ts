@@ -11,7 +11,10 @@ describe('the process runtime', () => {
     const runtime = await openProcessRuntime({ spareWorlds: 0 })
     try {
       expect([runtime.language, runtime.isolation]).toEqual(['typescript', 'process'])
-      const { value } = await runProgram(runtime, 'return [process.ppid, process.getuid(), process.kill(process.pid, 0)]')
+      const { value } = await runProgram(
+        runtime,
+        'return [process.ppid, process.getuid(), process.kill(process.pid, 0)]'
+      )
       const [parent, user] = value as [number, number]
       expect(parent === process.pid).toBe(false)
       expect(runtime.containment.pidNamespace).toBe(parent <= 2)

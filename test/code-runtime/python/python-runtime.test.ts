@@ -5,7 +5,8 @@ import { RuntimeUnavailableError } from '../../../server/code-runtime/runtime-er
 import { fixtureFunctions, runProgram, toolsBinding } from '../../helpers/code-runtime.ts'
 import { nest } from '../../helpers/json-arbitraries.ts'
 
-const failed = (kind: FailureKind, message: unknown = expect.any(String)) => expect.objectContaining({ error: { kind, message } }) as RunResult
+const failed = (kind: FailureKind, message: unknown = expect.any(String)) =>
+  expect.objectContaining({ error: { kind, message } }) as RunResult
 const containing = (text: string) => expect.stringContaining(text) as string
 
 describe('the Python runtime', { timeout: 60_000 }, () => {
@@ -25,17 +26,37 @@ describe('the Python runtime', { timeout: 60_000 }, () => {
 
   it('C21 C22 runs the body of an async function', async () => {
     await expect(run('x: int = 1\nprint("point", x)\nreturn x + 1')).resolves.toEqual({ logs: ['point 1'], value: 2 })
-    for (const [expression, value] of [['None', undefined], ['True', true], ['"s"', 's'], ['[]', []], ['{"a": [None, 1.5, 2.0]}', { a: [null, 1.5, 2] }], ['1e30', 1e30], ['"\\ud800é"', '\ud800é']]) {
-      await expect(run(`return ${expression as string}`)).resolves.toEqual(value === undefined ? { logs: [] } : { logs: [], value })
+    for (const [expression, value] of [
+      ['None', undefined],
+      ['True', true],
+      ['"s"', 's'],
+      ['[]', []],
+      ['{"a": [None, 1.5, 2.0]}', { a: [null, 1.5, 2] }],
+      ['1e30', 1e30],
+      ['"\\ud800é"', '\ud800é']
+    ]) {
+      await expect(run(`return ${expression as string}`)).resolves.toEqual(
+        value === undefined ? { logs: [] } : { logs: [], value }
+      )
     }
     await expect(run('')).resolves.toEqual({ logs: [] })
   })
 
   it('C23 refuses what is not lossless JSON, with the path', async () => {
-    for (const [expression, text] of [['float("nan")', '$'], ['[-0.0]', '$[0]'], ['{"rows": [(1, 2)]}', '$.rows[0]: tuple'], ['{1: 2}', 'key'], ['2**60', '2^53'], ['[b"x"]', 'bytes'], ['{1}', 'set']]) {
+    for (const [expression, text] of [
+      ['float("nan")', '$'],
+      ['[-0.0]', '$[0]'],
+      ['{"rows": [(1, 2)]}', '$.rows[0]: tuple'],
+      ['{1: 2}', 'key'],
+      ['2**60', '2^53'],
+      ['[b"x"]', 'bytes'],
+      ['{1}', 'set']
+    ]) {
       await expect(run(`return ${expression}`)).resolves.toEqual(failed('invalid-output', containing(text!)))
     }
-    await expect(run('a = []\na.append(a)\nreturn a')).resolves.toEqual(failed('invalid-output', containing('circular')))
+    await expect(run('a = []\na.append(a)\nreturn a')).resolves.toEqual(
+      failed('invalid-output', containing('circular'))
+    )
   })
 
   it('C28 passes 3,000 levels in all three positions', async () => {
@@ -44,13 +65,18 @@ describe('the Python runtime', { timeout: 60_000 }, () => {
   })
 
   it('calls by attribute and by name, together and in turn', async () => {
-    const program = 'import asyncio\nreturn [await tools.add({"a": 1, "b": 2}), await asyncio.gather(tools["my-tool"]({}), tools["class"]({}), tools["__proto__"]({})), "nope" in tools, list(tools)[:1]]'
-    await expect(run(program)).resolves.toEqual({ logs: [], value: [3, ['my-tool-ok', 'class-ok', '__proto__-ok'], false, ['echo']] })
+    const program =
+      'import asyncio\nreturn [await tools.add({"a": 1, "b": 2}), await asyncio.gather(tools["my-tool"]({}), tools["class"]({}), tools["__proto__"]({})), "nope" in tools, list(tools)[:1]]'
+    await expect(run(program)).resolves.toEqual({
+      logs: [],
+      value: [3, ['my-tool-ok', 'class-ok', '__proto__-ok'], false, ['echo']]
+    })
     await expect(run('tools.add = 1')).resolves.toEqual(failed('exception', containing('TypeError')))
   })
 
   it('C25 C31 fails calls with the class of the namespace', async () => {
-    const program = 'out = []\nfor call in (lambda: tools.fail({"why": "no"}), lambda: tools.mirror({1, 2}), lambda: tools.lossy({})):\n  try:\n    await call()\n  except ToolCallError as error:\n    out.append([error.toolName, str(error), error.message == str(error)])\nreturn out'
+    const program =
+      'out = []\nfor call in (lambda: tools.fail({"why": "no"}), lambda: tools.mirror({1, 2}), lambda: tools.lossy({})):\n  try:\n    await call()\n  except ToolCallError as error:\n    out.append([error.toolName, str(error), error.message == str(error)])\nreturn out'
     await expect(run(program)).resolves.toMatchObject({
       value: [
         ['fail', 'no', true],
@@ -61,29 +87,52 @@ describe('the Python runtime', { timeout: 60_000 }, () => {
   })
 
   it('C33 tells the lines of the program and nothing of the server', async () => {
-    await expect(run('def helper():\n  raise ValueError("bad")\n\nhelper()')).resolves.toEqual(failed('exception', 'ValueError: bad\n    at helper (program:2:3)\n    at program:4:1'))
-    await expect(run('def (')).resolves.toEqual(failed('exception', expect.stringMatching(/^SyntaxError: .* \(program:1:\d+\)$/)))
-    await expect(run('try:\n  1 / 0\nexcept ZeroDivisionError as error:\n  raise KeyError("k") from error')).resolves.toEqual(failed('exception', containing('caused by: ZeroDivisionError')))
+    await expect(run('def helper():\n  raise ValueError("bad")\n\nhelper()')).resolves.toEqual(
+      failed('exception', 'ValueError: bad\n    at helper (program:2:3)\n    at program:4:1')
+    )
+    await expect(run('def (')).resolves.toEqual(
+      failed('exception', expect.stringMatching(/^SyntaxError: .* \(program:1:\d+\)$/))
+    )
+    await expect(
+      run('try:\n  1 / 0\nexcept ZeroDivisionError as error:\n  raise KeyError("k") from error')
+    ).resolves.toEqual(failed('exception', containing('caused by: ZeroDivisionError')))
     await expect(run('yield 1')).resolves.toEqual(failed('exception'))
-    await expect(run('return 1\n\ndef x():\n return 2\n)(')).resolves.toEqual(failed('exception', containing('SyntaxError')))
+    await expect(run('return 1\n\ndef x():\n return 2\n)(')).resolves.toEqual(
+      failed('exception', containing('SyntaxError'))
+    )
   })
 
   it('C30 makes one entry of a print, and of a write', async () => {
-    const program = 'import sys, os\nprint("a", 1)\nsys.stdout.write("b\\n")\nprint("c", file=sys.stderr)\nprint()\nprint("d", end="")\nos.write(1, b"raw")'
+    const program =
+      'import sys, os\nprint("a", 1)\nsys.stdout.write("b\\n")\nprint("c", file=sys.stderr)\nprint()\nprint("d", end="")\nos.write(1, b"raw")'
     await expect(run(program)).resolves.toEqual({ logs: ['a 1', 'b\n', 'c', '', 'd', 'raw'] })
   })
 
   it('C38 C61 C65 C66 strays, exits, the environment, and fresh worlds', async () => {
-    await expect(run('import asyncio\ntools.fail({})\nawait asyncio.sleep(5)')).resolves.toEqual(failed('exception', containing('deliberate')))
-    await expect(run('import sys\nprint("a")\nsys.exit(7)')).resolves.toEqual({ logs: ['a'], error: { kind: 'worker-exit', message: containing('7') } })
+    await expect(run('import asyncio\ntools.fail({})\nawait asyncio.sleep(5)')).resolves.toEqual(
+      failed('exception', containing('deliberate'))
+    )
+    await expect(run('import sys\nprint("a")\nsys.exit(7)')).resolves.toEqual({
+      logs: ['a'],
+      error: { kind: 'worker-exit', message: containing('7') }
+    })
     await expect(run('import os\nos._exit(3)')).resolves.toEqual(failed('worker-exit', containing('3')))
-    await expect(run('import os, builtins\nbuiltins.leak = 1\nos.environ["L"] = "1"\nreturn len(os.environ)')).resolves.toMatchObject({ value: 1 })
-    await expect(run('import os, builtins\nreturn [hasattr(builtins, "leak"), len(os.environ)]')).resolves.toMatchObject({ value: [false, 0] })
+    await expect(
+      run('import os, builtins\nbuiltins.leak = 1\nos.environ["L"] = "1"\nreturn len(os.environ)')
+    ).resolves.toMatchObject({ value: 1 })
+    await expect(
+      run('import os, builtins\nreturn [hasattr(builtins, "leak"), len(os.environ)]')
+    ).resolves.toMatchObject({ value: [false, 0] })
   })
 
   it('C51 C53 C54 C62 budgets', async () => {
-    await expect(runProgram(hasty, 'print("in")\nwhile True: pass')).resolves.toEqual({ logs: ['in'], error: { kind: 'timeout', message: containing('compute') } })
-    await expect(runProgram(hasty, 'import time\ntime.sleep(100)')).resolves.toEqual(failed('timeout', containing('wall')))
+    await expect(runProgram(hasty, 'print("in")\nwhile True: pass')).resolves.toEqual({
+      logs: ['in'],
+      error: { kind: 'timeout', message: containing('compute') }
+    })
+    await expect(runProgram(hasty, 'import time\ntime.sleep(100)')).resolves.toEqual(
+      failed('timeout', containing('wall'))
+    )
     await expect(runProgram(hasty, 'while True: print("x" * 500)')).resolves.toEqual(failed('output-limit'))
     await expect(runProgram(hasty, 'return "x" * 5000')).resolves.toEqual(failed('output-limit'))
     await expect(run('x = "a" * (1 << 30)')).resolves.toEqual(failed('worker-exit', containing('memory')))
@@ -92,13 +141,21 @@ describe('the Python runtime', { timeout: 60_000 }, () => {
   it('C58 abort, and calls in flight', async () => {
     const stop = new AbortController()
     const functions = fixtureFunctions({ mirror: async () => (stop.abort('user-cancel'), new Promise(() => {})) })
-    await expect(run('await tools.mirror(1)', { signal: stop.signal, bindings: [toolsBinding(functions)] })).resolves.toEqual(failed('abort', 'user-cancel'))
+    await expect(
+      run('await tools.mirror(1)', { signal: stop.signal, bindings: [toolsBinding(functions)] })
+    ).resolves.toEqual(failed('abort', 'user-cancel'))
   })
 
   it('forged frames choose an outcome and nothing else', async () => {
-    const send = 'import os, struct, time\ndef send(text):\n  data = text.encode()\n  os.write(3, struct.pack(">I", len(data)) + data)\n'
-    await expect(run(`${send}send('["done"]\\n"forged"')\ntime.sleep(5)`)).resolves.toEqual({ logs: [], value: 'forged' })
-    await expect(run(`${send}for _ in range(1100): send("{garbage")\ntime.sleep(5)`)).resolves.toEqual(failed('worker-exit'))
+    const send =
+      'import os, struct, time\ndef send(text):\n  data = text.encode()\n  os.write(3, struct.pack(">I", len(data)) + data)\n'
+    await expect(run(`${send}send('["done"]\\n"forged"')\ntime.sleep(5)`)).resolves.toEqual({
+      logs: [],
+      value: 'forged'
+    })
+    await expect(run(`${send}for _ in range(1100): send("{garbage")\ntime.sleep(5)`)).resolves.toEqual(
+      failed('worker-exit')
+    )
     await expect(run(`${send}os.write(3, b"\\xff" * 8)\ntime.sleep(5)`)).resolves.toEqual(failed('worker-exit'))
     await expect(run('return 1')).resolves.toEqual({ logs: [], value: 1 })
   })

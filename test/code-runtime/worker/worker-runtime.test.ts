@@ -20,15 +20,19 @@ describe('the worker-thread runtime', () => {
     await runtime.dispose()
   })
 
-  it('§14.4 counts a world that does not end, and takes no more programs when there are several', { timeout: 60_000 }, async () => {
-    const runtime = await openWorkerRuntime({ spareWorlds: 0, maxWallMs: 400, terminateGraceMs: 50 })
-    const program = "const { execFileSync } = await import('node:child_process'); execFileSync('/bin/sleep', ['4'])"
-    const run = (text: string) => runtime.run({ program: text, bindings: [] })
-    const outcomes = await Promise.all(Array.from({ length: 5 }, () => run(program)))
-    expect(outcomes.map(({ error }) => error?.kind)).toEqual(Array.from({ length: 5 }, () => 'timeout'))
-    await expect.poll(() => runtime.load().stuck, { timeout: 5_000 }).toBeGreaterThan(3)
-    await expect(run('return 1')).rejects.toMatchObject({ code: 'OVERLOADED' })
-    await expect.poll(() => runtime.load().stuck, { timeout: 20_000 }).toBe(0)
-    await runtime.dispose()
-  })
+  it(
+    '§14.4 counts a world that does not end, and takes no more programs when there are several',
+    { timeout: 60_000 },
+    async () => {
+      const runtime = await openWorkerRuntime({ spareWorlds: 0, maxWallMs: 400, terminateGraceMs: 50 })
+      const program = "const { execFileSync } = await import('node:child_process'); execFileSync('/bin/sleep', ['4'])"
+      const run = (text: string) => runtime.run({ program: text, bindings: [] })
+      const outcomes = await Promise.all(Array.from({ length: 5 }, () => run(program)))
+      expect(outcomes.map(({ error }) => error?.kind)).toEqual(Array.from({ length: 5 }, () => 'timeout'))
+      await expect.poll(() => runtime.load().stuck, { timeout: 5_000 }).toBeGreaterThan(3)
+      await expect(run('return 1')).rejects.toMatchObject({ code: 'OVERLOADED' })
+      await expect.poll(() => runtime.load().stuck, { timeout: 20_000 }).toBe(0)
+      await runtime.dispose()
+    }
+  )
 })

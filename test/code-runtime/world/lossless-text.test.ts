@@ -16,21 +16,35 @@ function thrownBy(body: () => unknown): unknown {
 
 describe('JSON text of a program’s value (§9)', () => {
   it('is that of JSON.stringify for every JSON value', () => {
-    fc.assert(fc.property(jsonValue, (value) => expect(text(value)).toBe(JSON.stringify(value))))
+    fc.assert(
+      fc.property(jsonValue, (value) => {
+        expect(text(value)).toBe(JSON.stringify(value))
+      })
+    )
   })
 
   it('agrees with the server on what is lossless', () => {
     fc.assert(
-      fc.property(fc.anything({ withBigInt: true, withDate: true, withMap: true, withNullPrototype: true, withSparseArray: true, withTypedArray: true }), (value) => {
-        let isAccepted = true
-        try {
-          text(value)
-        } catch (error) {
-          expect(isLossy(error)).toBe(true)
-          isAccepted = false
+      fc.property(
+        fc.anything({
+          withBigInt: true,
+          withDate: true,
+          withMap: true,
+          withNullPrototype: true,
+          withSparseArray: true,
+          withTypedArray: true
+        }),
+        (value) => {
+          let isAccepted = true
+          try {
+            text(value)
+          } catch (error) {
+            expect(isLossy(error)).toBe(true)
+            isAccepted = false
+          }
+          expect(isAccepted).toBe(isLosslessJson(value))
         }
-        expect(isAccepted).toBe(isLosslessJson(value))
-      })
+      )
     )
   })
 

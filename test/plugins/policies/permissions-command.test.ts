@@ -168,7 +168,11 @@ describe('a deny or ask for a command', () => {
       'cat <(rm x)',
       'ls > >(rm)',
       'A=$(rm) ls',
-      'A=`rm`'
+      'A=`rm`',
+      'echo <(ls)#; rm',
+      'ls > >(ls)#; rm',
+      'ls $(ls)#; rm',
+      'jobs -x rm'
     ],
     [
       'nested',
@@ -273,6 +277,9 @@ describe('a deny or ask for a command', () => {
     ],
     ...[
       'export A=1',
+      'ls | xargs grep x',
+      'xargs -n 1 ls',
+      'grep ENV x',
       'printf %s rm',
       'sh -c "ls rm"',
       'eval ls rm',
@@ -392,8 +399,7 @@ describe('a deny or ask for a command', () => {
       "PS4='$(rm)'",
       "export PS4='$(rm)'",
       'BASH_ENV=x sh -c ls',
-      'env ENV=x sh -c ls',
-      "PROMPT_COMMAND='rm'",
+      'read PS4',
       'for PS4 in x; do ls; done'
     ],
     [
