@@ -1,19 +1,28 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import type { Approval } from '../server/approvals/approval.ts'
+import { inOrder, type Verdict } from '../server/approvals/approvals.ts'
 import type { Principal } from '../server/auth/principal.ts'
 import { RequestError } from '../server/errors.ts'
 import type { JsonValue } from '../server/json/lossless.ts'
+import { unsafeNumberPaths } from '../server/json/parse-body.ts'
+import { formatPath } from '../server/json/path.ts'
 import { errorResponses } from './schemas/error-responses.ts'
-import { ClientId } from './schemas/ids.ts'
+import { ClientId, pageQuery } from './schemas/ids.ts'
 import type { TypeBoxProvider } from './schemas/type-provider.ts'
 
 const verdictMembers = {
   decision: Type.Unsafe<'allow' | 'deny'>({ type: 'string', enum: ['allow', 'deny'] }),
   reason: Type.Optional(Type.String({ maxLength: 4096, description: 'For the record.' })),
-  arguments: Type.Optional(Type.Any({ description: 'Runs instead of what was asked about.' })),
-  hash: Type.Optional(Type.String({ maxLength: 128, description: 'The hash that the approver saw.' }))
+  arguments: Type.Optional(
+    Type.Any({ description: 'With `allow`: runs instead of what was asked about, after the policies have seen it.' })
+  ),
+  hash: Type.Optional(
+    Type.String({ maxLength: 128, description: 'The hash that the approver saw: nothing else is approved.' })
+  )
 }
+
+const VerdictBody = Type.Object(verdictMembers, { additionalProperties: false })
 
 const ApprovalShape = Type.Object({
   id: Type.String(),
@@ -22,15 +31,17 @@ const ApprovalShape = Type.Object({
   scope: Type.String(),
   callId: Type.String(),
   toolName: Type.String(),
-  reason: Type.Optional(Type.String()),
+  reason: Type.Optional(Type.String({ description: 'Why it was asked.' })),
   arguments: Type.Any({ description: 'What would run.' }),
   hash: Type.String({ description: 'Of exactly what would run.' }),
   createdAt: Type.Integer(),
-  expiresAt: Type.Optional(Type.Integer()),
+  expiresAt: Type.Optional(Type.Integer({ description: 'Absent: it never expires.' })),
   state: Type.Unsafe<'pending' | 'decided'>({ type: 'string', enum: ['pending', 'decided'] }),
   outcome: Type.Optional(Type.String()),
   decidedBy: Type.Optional(Type.String()),
-  decidedAt: Type.Optional(Type.Integer())
+  decidedAt: Type.Optional(Type.Integer()),
+  decidedReason: Type.Optional(Type.String()),
+  decidedArguments: Type.Optional(Type.Any({ description: 'What runs, where the approver edited it.' }))
 })
 
 const show = ({ decision, ...approval }: Approval): Static<typeof ApprovalShape> => ({
@@ -38,31 +49,40 @@ const show = ({ decision, ...approval }: Approval): Static<typeof ApprovalShape>
   kind: 'tool',
   state: decision === undefined ? 'pending' : 'decided',
   ...(decision === undefined ? {} : { outcome: decision.outcome, decidedAt: decision.at }),
-  ...(decision?.by === undefined ? {} : { decidedBy: decision.by })
+  ...(decision?.by === undefined ? {} : { decidedBy: decision.by }),
+  ...(decision?.reason === undefined ? {} : { decidedReason: decision.reason }),
+  ...(decision?.arguments === undefined ? {} : { decidedArguments: decision.arguments })
 })
 
-type VerdictBody = { decision: 'allow' | 'deny'; reason?: string; arguments?: unknown; hash?: string }
+/** A cursor holds its place also when the approval that it names is decided by then. */
+const cursorOf = ({ createdAt, id }: Approval): string => `${createdAt}.${id}`
+
+function readCursor(text: string): Pick<Approval, 'createdAt' | 'id'> {
+  const dot = text.indexOf('.')
+  return { createdAt: Number(text.slice(0, dot)), id: text.slice(dot + 1) }
+}
 
 /** Asks that wait for a person (api.md §7). */
 export async function approvalRoutes(fastify: FastifyInstance): Promise<void> {
   const app = fastify.withTypeProvider<TypeBoxProvider>()
 
-  const scopesOf = ({ scope }: Principal): ReadonlySet<string> => {
-    const own = app.scopes.get(scope)
-    return new Set(own === undefined ? [] : app.scopes.subtree(own).map(({ id }) => id))
+  const reaches = (principal: Principal, scope: string): boolean => {
+    const own = app.scopes.get(principal.scope)
+    return own !== undefined && app.scopes.get(scope)?.isWithin(own) === true
   }
 
-  /** Decides, for a principal that reaches the approval's scope; for another it does not exist. */
-  const decide = async (principal: Principal, id: string, verdict: VerdictBody): Promise<Approval> => {
+  /** Decides, for a principal that reaches the approval's scope; for another it does not exist. `text` is what the verdict came in. */
+  const decide = async (
+    principal: Principal,
+    id: string,
+    { arguments: edited, ...rest }: Static<typeof VerdictBody>,
+    text: string
+  ): Promise<Approval> => {
     const approval = await app.approvals.get(id)
-    if (approval === undefined || !scopesOf(principal).has(approval.scope)) throw new RequestError('UNKNOWN_APPROVAL')
-    const { arguments: edited, ...rest } = verdict
-    const by = principal.label === '' ? principal.tokenId : principal.label
-    return app.approvals.decide(
-      id,
-      { ...rest, ...(edited === undefined ? {} : { arguments: edited as JsonValue }) },
-      by
-    )
+    if (approval === undefined || !reaches(principal, approval.scope)) throw new RequestError('UNKNOWN_APPROVAL')
+    const verdict: Verdict = edited === undefined ? rest : { ...rest, arguments: edited as JsonValue }
+    if (edited !== undefined) refuseUnsafeNumbers(text)
+    return app.approvals.decide(id, verdict, principal.label === '' ? principal.tokenId : principal.label)
   }
 
   app.frames.add({
@@ -82,8 +102,8 @@ export async function approvalRoutes(fastify: FastifyInstance): Promise<void> {
       }
     },
     open: (connection) => ({
-      approval: async ({ type: _type, id, approvalId, ...verdict }) => {
-        const approval = await decide(connection.principal, approvalId, verdict)
+      approval: async ({ type: _type, id, approvalId, ...verdict }, text) => {
+        const approval = await decide(connection.principal, approvalId, verdict, text)
         connection.send({ type: 'approval/decided', ...(id === undefined ? {} : { id }), approval: show(approval) })
       }
     })
@@ -94,30 +114,64 @@ export async function approvalRoutes(fastify: FastifyInstance): Promise<void> {
     {
       config: { action: 'approvals:read' },
       schema: {
-        summary: 'Approvals that wait for a decision',
-        querystring: Type.Object({ state: Type.Optional(Type.Literal('pending')) }, { additionalProperties: false }),
-        response: { 200: Type.Object({ approvals: Type.Array(ApprovalShape) }), ...errorResponses() }
+        summary: 'Approvals that wait for a decision, oldest first',
+        querystring: Type.Object(
+          {
+            ...pageQuery,
+            state: Type.Optional(Type.Literal('pending', { description: 'The only state that is listed.' })),
+            after: Type.Optional(
+              Type.String({ pattern: '^[0-9]{1,15}\\.[0-9a-f-]{36}$', description: 'The `next` of the page before.' })
+            )
+          },
+          { additionalProperties: false }
+        ),
+        response: {
+          200: Type.Object({
+            approvals: Type.Array(ApprovalShape),
+            next: Type.Optional(Type.String({ description: 'The `after` of the next page; absent at the end.' }))
+          }),
+          ...errorResponses()
+        }
       }
     },
-    async ({ principal }) => ({ approvals: app.approvals.list(scopesOf(principal)).map(show) })
+    async ({ principal, query }) => {
+      const { limit = 100, after } = query
+      const cursor = after === undefined ? undefined : readCursor(after)
+      const pending = app.approvals.list((scope) => reaches(principal, scope))
+      const following = cursor === undefined ? pending : pending.filter((approval) => inOrder(cursor, approval) < 0)
+      const page = following.slice(0, limit)
+      const last = page.at(-1)
+      return {
+        approvals: page.map(show),
+        ...(last !== undefined && following.length > limit ? { next: cursorOf(last) } : {})
+      }
+    }
   )
 
   app.post(
     '/approvals/:id',
     {
-      config: { action: 'approvals:decide', dataPaths: ['arguments'] },
+      config: { action: 'approvals:decide', dataPaths: ['arguments'], keepsBodyText: true },
       schema: {
         summary: 'Decide an approval',
         description:
           'Exactly one decision counts. Edited arguments are validated first, and go through the policies once more.',
         params: Type.Object({ id: Type.String({ maxLength: 64 }) }),
-        body: Type.Object(verdictMembers, { additionalProperties: false }),
+        body: VerdictBody,
         response: {
           200: ApprovalShape,
           ...errorResponses('UNKNOWN_APPROVAL', 'ALREADY_DECIDED', 'APPROVAL_STALE', 'INVALID_ARGS')
         }
       }
     },
-    async ({ principal, params, body }) => show(await decide(principal, params.id, body))
+    async ({ principal, params, body, bodyText = '' }) => show(await decide(principal, params.id, body, bodyText))
   )
+}
+
+/** What a parsed number no longer tells (core.md §2.8). */
+function refuseUnsafeNumbers(text: string): void {
+  const [path] = unsafeNumberPaths(text, 1).filter(([member]) => member === 'arguments')
+  if (path === undefined) return
+  const violations = [`"${formatPath('', path.slice(1))}" is an integer beyond 2^53 - 1; send it as a string`]
+  throw new RequestError('INVALID_ARGS', undefined, { details: { violations } })
 }

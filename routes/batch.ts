@@ -87,7 +87,7 @@ function sendLines(
     invokeBatch(app.invocations, { ...batch, onAnswer: write }).then(
       () => lines.end(),
       (error: unknown) => {
-        if (!hasBegun) return reject(error as Error)
+        if (!hasBegun) return reject(error)
         write(errorBody(toWireError(error), request.id))
         return void lines.end()
       }

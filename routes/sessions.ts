@@ -1,7 +1,6 @@
 import { Readable } from 'node:stream'
 import { type Static, Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import type { Principal } from '../server/auth/principal.ts'
 import type { Config } from '../server/config/schema.ts'
 import { RequestError } from '../server/errors.ts'
 import type { Row, StoredEvent } from '../server/event-log/event-log.ts'

@@ -1,61 +1,79 @@
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
+import type { Principal } from '../server/auth/principal.ts'
 import { RequestError } from '../server/errors.ts'
+import type { Scope } from '../server/scopes/scope.ts'
 import type { ToolDefinition } from '../server/tools/definition.ts'
 import { reachScope } from './reach.ts'
 import { errorResponses } from './schemas/error-responses.ts'
-import { ScopeId } from './schemas/ids.ts'
+import { pageQuery, ScopeId } from './schemas/ids.ts'
 import type { TypeBoxProvider } from './schemas/type-provider.ts'
+import { Tool } from './schemas/tools.ts'
 
-const JsonSchema = Type.Record(Type.String(), Type.Any())
-
-const Tool = Type.Object({
-  name: Type.String(),
-  description: Type.String(),
-  parameters: JsonSchema,
-  output: JsonSchema,
-  origin: Type.Literal('plugin', { description: 'How it came here.' }),
-  timeoutMs: Type.Optional(Type.Number()),
-  idempotent: Type.Optional(Type.Boolean()),
-  concurrency: Type.Unsafe<'exclusive' | 'by-arguments'>({
-    type: 'string',
-    enum: ['exclusive', 'by-arguments'],
-    description: 'Whether calls of it may overlap others.'
-  })
-})
-
-const ToolSchema = Type.Object({ name: Type.String(), description: Type.String(), parameters: JsonSchema })
-
-const scopeQuery = Type.Object({ scope: Type.Optional(ScopeId) }, { additionalProperties: false })
-
-const describe = (tool: ToolDefinition) => ({
-  name: tool.name,
-  description: tool.description,
-  parameters: tool.parameters,
-  output: tool.output.schema,
-  origin: 'plugin' as const,
-  ...(tool.timeoutMs === undefined ? {} : { timeoutMs: tool.timeoutMs }),
-  ...(tool.idempotent === undefined ? {} : { idempotent: tool.idempotent }),
-  concurrency: tool.isConcurrencySafe === undefined ? ('exclusive' as const) : ('by-arguments' as const)
-})
+const scopeQuery = { scope: Type.Optional(ScopeId) }
 
 /** What a scope can call, as people and programs look at it (api.md §3). */
 export async function toolRoutes(fastify: FastifyInstance): Promise<void> {
   const app = fastify.withTypeProvider<TypeBoxProvider>()
+
+  const describe = (principal: Principal, scope: Scope, tool: ToolDefinition): Static<typeof Tool> => {
+    // Who registered a tool sees it whatever masks there are, and nobody above does.
+    const owner = scope.chain.find((layer) => app.registry.lookup(tool.name, layer) === tool)
+    const own = app.scopes.get(principal.scope)
+    const isInReach = owner !== undefined && own !== undefined && owner.isWithin(own)
+    return {
+      name: tool.name,
+      ...(isInReach ? { scope: owner.id } : {}),
+      description: tool.description,
+      parameters: tool.parameters,
+      output: tool.output.schema,
+      origin: 'plugin',
+      executor: { kind: 'in-process' },
+      limits: {
+        ...(tool.timeoutMs === undefined ? {} : { timeoutMs: tool.timeoutMs }),
+        concurrency: tool.isConcurrencySafe === undefined ? 'exclusive' : 'by-arguments'
+      },
+      ...(tool.idempotent === undefined ? {} : { idempotent: tool.idempotent }),
+      cards: { call: tool.presentCall !== undefined, result: tool.presentResult !== undefined }
+    }
+  }
 
   app.get(
     '/tools',
     {
       config: { action: 'catalogue:read' },
       schema: {
-        summary: 'The tools that a scope sees',
-        querystring: scopeQuery,
-        response: { 200: Type.Object({ tools: Type.Array(Tool) }), ...errorResponses('UNKNOWN_SCOPE') }
+        summary: 'The tools that a scope sees, in order of registration',
+        querystring: Type.Object(
+          {
+            ...scopeQuery,
+            ...pageQuery,
+            after: Type.Optional(Type.String({ maxLength: 64, description: 'The name after which to begin.' }))
+          },
+          { additionalProperties: false }
+        ),
+        response: {
+          200: Type.Object({
+            tools: Type.Array(Tool),
+            next: Type.Optional(Type.String({ description: 'The `after` of the next page; absent at the end.' }))
+          }),
+          ...errorResponses('UNKNOWN_SCOPE')
+        }
       }
     },
-    async ({ principal, query }) => ({
-      tools: app.registry.view(reachScope(app, principal, query.scope)).map(describe)
-    })
+    async ({ principal, query }) => {
+      const { limit = 100, after } = query
+      const scope = reachScope(app, principal, query.scope)
+      const view = app.registry.view(scope)
+      const start = after === undefined ? 0 : view.findIndex(({ name }) => name === after) + 1
+      if (after !== undefined && start === 0) throw new RequestError('BAD_REQUEST', 'The cursor names no tool.')
+      const page = view.slice(start, start + limit)
+      const next = start + limit < view.length ? page.at(-1)?.name : undefined
+      return {
+        tools: page.map((tool) => describe(principal, scope, tool)),
+        ...(next === undefined ? {} : { next })
+      }
+    }
   )
 
   app.get(
@@ -65,27 +83,15 @@ export async function toolRoutes(fastify: FastifyInstance): Promise<void> {
       schema: {
         summary: 'One tool of a scope',
         params: Type.Object({ name: Type.String() }),
-        querystring: scopeQuery,
+        querystring: Type.Object(scopeQuery, { additionalProperties: false }),
         response: { 200: Tool, ...errorResponses('UNKNOWN_SCOPE', 'NOT_FOUND') }
       }
     },
     async ({ principal, query, params }) => {
-      const tool = app.registry.lookup(params.name, reachScope(app, principal, query.scope))
+      const scope = reachScope(app, principal, query.scope)
+      const tool = app.registry.lookup(params.name, scope)
       if (tool === undefined) throw new RequestError('NOT_FOUND')
-      return describe(tool)
+      return describe(principal, scope, tool)
     }
-  )
-
-  app.get(
-    '/scopes/:scope/schemas',
-    {
-      config: { action: 'catalogue:read' },
-      schema: {
-        summary: 'The catalogue of a scope: what a model may know of its tools',
-        params: Type.Object({ scope: ScopeId }),
-        response: { 200: Type.Object({ schemas: Type.Array(ToolSchema) }), ...errorResponses('UNKNOWN_SCOPE') }
-      }
-    },
-    async ({ principal, params }) => ({ schemas: app.registry.schemas(reachScope(app, principal, params.scope)) })
   )
 }

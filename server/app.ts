@@ -1,10 +1,12 @@
 import { mkdir } from 'node:fs/promises'
 import Fastify, { type FastifyInstance } from 'fastify'
 import type { DestinationStream } from 'pino'
+import { approvals } from '../plugins/engine/approvals.ts'
 import { auth } from '../plugins/engine/auth.ts'
 import { backends } from '../plugins/engine/backends.ts'
 import { body } from '../plugins/engine/body.ts'
 import { calls } from '../plugins/engine/calls.ts'
+import { codeRuntime } from '../plugins/engine/code-runtime.ts'
 import { connections } from '../plugins/engine/connections.ts'
 import { errors } from '../plugins/engine/errors.ts'
 import { eventLog } from '../plugins/engine/event-log.ts'
@@ -13,21 +15,28 @@ import { frames } from '../plugins/engine/frames.ts'
 import { healthState } from '../plugins/engine/health-state.ts'
 import { createLogger } from '../plugins/engine/logging.ts'
 import { operatorPlugins } from '../plugins/engine/operator-plugins.ts'
+import { registrations } from '../plugins/engine/registrations.ts'
+import { retention } from '../plugins/engine/retention.ts'
 import { serverOptions } from '../plugins/engine/server-options.ts'
 import { shutdown } from '../plugins/engine/shutdown.ts'
 import { tools } from '../plugins/engine/tools.ts'
 import { validation } from '../plugins/engine/validation.ts'
 import { websocket } from '../plugins/engine/websocket.ts'
+import { permissions } from '../plugins/policies/permissions.ts'
+import { Permissions } from '../plugins/policies/permissions-rules.ts'
 import { repeatToolReminder } from '../plugins/policies/repeat-tool-reminder.ts'
 import { spill } from '../plugins/policies/spill.ts'
 import { timeout } from '../plugins/policies/timeout.ts'
 import bash from '../plugins/tools/bash.ts'
 import read from '../plugins/tools/read.ts'
+import { approvalRoutes } from '../routes/approvals.ts'
 import { batchRoutes } from '../routes/batch.ts'
 import { callRoutes } from '../routes/calls.ts'
 import { eventRoutes } from '../routes/events.ts'
 import { healthRoutes } from '../routes/health.ts'
 import { invokeRoutes } from '../routes/invoke.ts'
+import { promptRoutes } from '../routes/prompt.ts'
+import { scopeRoutes } from '../routes/scopes.ts'
 import { sessionRoutes } from '../routes/sessions.ts'
 import { ticketRoutes } from '../routes/tickets.ts'
 import { tokenRoutes } from '../routes/tokens.ts'
@@ -51,6 +60,7 @@ export interface AppOptions {
 
 /** The composition root: every plugin and route, in order. Rejects with what did not come up, and leaves nothing open then. */
 export async function buildApp(config: Config, options: AppOptions = {}): Promise<FastifyInstance> {
+  const rules = new Permissions(config.permissions)
   const preset = await readPresetToken(config)
   await mkdir(config.home, { recursive: true, mode: 0o700 })
   const logger = createLogger(config.log, {
@@ -71,7 +81,7 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
   try {
     const tokens = await AccessTokens.open(log, preset === undefined ? {} : { preset })
     await ensureAdminToken(tokens, config)
-    await compose(app, config, { log, tokens, ...options })
+    await compose(app, config, { log, tokens, rules, ...options })
     await app.ready()
     return app
   } catch (error) {
@@ -81,9 +91,9 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
   }
 }
 
-type Parts = AppOptions & { log: Awaited<ReturnType<typeof openSqliteLog>>; tokens: AccessTokens }
+type Parts = AppOptions & { log: Awaited<ReturnType<typeof openSqliteLog>>; tokens: AccessTokens; rules: Permissions }
 
-async function compose(app: FastifyInstance, config: Config, { log, tokens, first }: Parts): Promise<void> {
+async function compose(app: FastifyInstance, config: Config, { log, tokens, rules, first }: Parts): Promise<void> {
   // The edge: what every request meets, in this order.
   await first?.(app)
   await app.register(errors)
@@ -110,6 +120,12 @@ async function compose(app: FastifyInstance, config: Config, { log, tokens, firs
   await app.register(backends, { config })
   await app.register(events)
   await app.register(calls, config)
+  await app.register(approvals, {
+    ...config,
+    policyVersionOf: ({ chain }) => rules.policyVersionOf(chain.map(({ id }) => id))
+  })
+  await app.register(codeRuntime, config)
+  await app.register(permissions, { permissions: rules })
   await app.register(timeout)
   await app.register(repeatToolReminder, config.repeatReminder)
   await app.register(spill, {
@@ -120,6 +136,9 @@ async function compose(app: FastifyInstance, config: Config, { log, tokens, firs
   await app.register(bash)
   await app.register(read)
   await app.register(operatorPlugins, config)
+  // After the plugins: what clients registered comes back among what those make.
+  await app.register(registrations, config)
+  await app.register(retention, { log, store: config.store })
 
   // The wire.
   const reach = {
@@ -132,9 +151,12 @@ async function compose(app: FastifyInstance, config: Config, { log, tokens, firs
   await app.register(ticketRoutes, { scopes: reach })
   await app.register(tokenRoutes, { scopes: reach })
   await app.register(toolRoutes)
+  await app.register(scopeRoutes)
+  await app.register(promptRoutes, { ...config, sections: app.promptSections })
   await app.register(invokeRoutes)
   await app.register(batchRoutes)
   await app.register(callRoutes)
+  await app.register(approvalRoutes)
   await app.register(sessionRoutes, config)
   await app.register(turnRoutes)
   await app.register(eventRoutes)

@@ -11,6 +11,27 @@ const commands: ReadonlyMap<string, Command> = new Map([
   // Loaded only then: the other commands need no server.
   ['serve', { summary: 'run the server', run: async (args) => (await import('./main.ts')).serve(args, process.env) }],
   [
+    'backup',
+    {
+      summary: 'FILE: copy the event log into a new file, also while the server runs',
+      run: async (args) => (await import('./commands/backup.ts')).backup(args, process.env)
+    }
+  ],
+  [
+    'verify',
+    {
+      summary: '[DIR|FILE]: read an event log, a backup or an exported session from end to end',
+      run: async (args) => (await import('./commands/verify.ts')).verify(args, process.env)
+    }
+  ],
+  [
+    'migrate',
+    {
+      summary: 'bring the event log up to date without starting the server',
+      run: async (args) => (await import('./commands/migrate.ts')).migrate(args, process.env)
+    }
+  ],
+  [
     'config',
     {
       summary: 'print every setting with its effective value and where that comes from',

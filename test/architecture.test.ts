@@ -31,6 +31,7 @@ const mayImport: Record<string, readonly string[]> = {
   'code-runtime': ['json'],
   'code-mode': ['code-runtime', 'invocations', 'scheduler', 'pipeline', 'tools', 'scopes', 'schema', 'json'],
   authoring: ['code-mode', 'invocations', 'scheduler', 'pipeline', 'tools', 'scopes', 'schema', 'json'],
+  registrations: ['authoring', 'event-log', 'tools', 'scopes', 'json'],
   config: ['json'],
   auth: ['event-log', 'config', 'scopes', 'json'],
   'backends/subprocess': ['json'],

@@ -51,6 +51,9 @@ export const backends = fp(
       spillDirectoryOf: (agent) => (agent instanceof Session ? spill.directoryOf(agent.id) : undefined)
     })
     fastify.addHook('onClose', () => subprocesses.dispose())
+    // Before anything new runs: what a killed server left may still be at work in the same directories (reliability.md R8).
+    const ended = await subprocesses.endStrays()
+    if (ended > 0) fastify.log.warn({ processes: ended }, 'processes that the last server left behind were ended')
   },
   { name: 'backends', fastify: '5.x' }
 )

@@ -20,10 +20,17 @@ declare module 'fastify' {
 export const tools = fp(
   async (fastify: FastifyInstance, { presentation }: { presentation: Config['presentation'] }) => {
     const tree = new ScopeTree()
-    const registry = new Registry({ tree, defaultMode: () => presentation.mode })
+    const registry = new Registry({
+      tree,
+      defaultMode: () => presentation.mode,
+      // Stands on the pipeline, which stands on the registry.
+      transport: () => fastify.runCode
+    })
     const pipeline = createPipeline({
       tree,
       registry,
+      // Looked up with each ask: the service stands on what stands on the pipeline.
+      approvals: () => fastify.approvals,
       warn: (message, details) => fastify.log.warn(details, message)
     })
     const services = fastify as unknown as Record<string, unknown>

@@ -6,8 +6,6 @@ import { stringifyJson } from '../json/serialize.ts'
 import type { ApprovalOutcome } from '../pipeline/decisions.ts'
 import type { ToolDefinition } from '../tools/definition.ts'
 
-export type Outcome = ApprovalOutcome['outcome']
-
 /** An ask, as it is stored and shown (api.md §7). `hash` is of exactly what would run. Times are epoch milliseconds. */
 export interface Approval {
   readonly id: string
@@ -21,16 +19,23 @@ export interface Approval {
   readonly createdAt: number
   /** Absent: it never expires. */
   readonly expiresAt?: number
+  /** Absent while it is pending. */
   decision?: Decision
 }
 
 export interface Decision {
-  readonly outcome: Outcome
-  readonly by?: string
+  readonly outcome: ApprovalOutcome['outcome']
   readonly at: number
-  /** The arguments as the approver edited them. */
+  /** The person who decided, by the label of the token, or its id; absent when it was no person. */
+  readonly by?: string
+  /** That person's reason, for the record. */
+  readonly reason?: string
+  /** The arguments as they were edited. */
   readonly arguments?: JsonValue
 }
+
+export const outcomeOf = ({ outcome, arguments: edited }: Decision): ApprovalOutcome =>
+  outcome === 'allowed-once' && edited !== undefined ? { outcome, arguments: edited } : { outcome }
 
 /** What an approval freezes (reliability.md §1.11): if any of it is different when it is decided, it would approve something else. */
 export interface FrozenCall {
@@ -78,6 +83,22 @@ export function toRow(approval: Approval): Row {
   }
 }
 
+/** The columns that a decision changes. */
+export function decidedColumns(id: string, { outcome, at, by, reason, arguments: edited }: Decision): Row {
+  const answer = {
+    ...(reason === undefined ? {} : { reason }),
+    ...(edited === undefined ? {} : { arguments: edited })
+  }
+  return {
+    id,
+    state: 'decided',
+    outcome,
+    decided_at: at,
+    decided_by: by ?? null,
+    answer: Object.keys(answer).length === 0 ? null : stringifyJson(answer)
+  }
+}
+
 export function fromRow(row: Row): Approval {
   const data = JSON.parse(String(row['data'])) as { toolName: string; arguments: JsonValue; reason?: string }
   return {
@@ -94,10 +115,12 @@ export function fromRow(row: Row): Approval {
 }
 
 function decisionOf(row: Row): Decision {
+  const answer =
+    row['answer'] == null ? {} : (JSON.parse(String(row['answer'])) as Pick<Decision, 'reason' | 'arguments'>)
   return {
-    outcome: String(row['outcome']) as Outcome,
+    outcome: String(row['outcome']) as Decision['outcome'],
     at: Number(row['decided_at']),
     ...(row['decided_by'] == null ? {} : { by: String(row['decided_by']) }),
-    ...(row['answer'] == null ? {} : { arguments: JSON.parse(String(row['answer'])) as JsonValue })
+    ...answer
   }
 }

@@ -27,11 +27,14 @@ export class ApprovalPolicy {
     return current
   }
 
-  /** Throws `TypeError` for an unknown value, before anything is logged. The same value changes nothing. */
+  /**
+   * Throws `TypeError` for an unknown value, before anything is logged. The same value changes nothing; another one is told to the model
+   * with the next step (core.md §25.5).
+   */
   async set(session: Session, policy: Policy, source?: string): Promise<void> {
     if (policy !== 'ask' && policy !== 'never') throw new TypeError(`there is no approval policy "${String(policy)}"`)
-    if ((await this.of(session)) === policy) return
-    await session.append([{ type: 'approval/policy', data: { policy, ...(source === undefined ? {} : { source }) } }])
+    await this.of(session)
+    if (this.#known.get(session) === policy) return
     this.#known.set(session, policy)
     const text =
       policy === 'never'
@@ -43,6 +46,7 @@ export class ApprovalPolicy {
       content: [{ type: 'text', text }],
       source: { kind: 'plugin', plugin: 'approvals', form: 'notice', summary: `approval policy: ${policy}` }
     })
+    await session.append([{ type: 'approval/policy', data: { policy, ...(source === undefined ? {} : { source }) } }])
   }
 
   async #stored(session: Session): Promise<Policy | undefined> {

@@ -236,7 +236,9 @@ function tellLogs({ onLog }: RunRequest, texts: readonly string[]): void {
 /** The message of whatever a binding threw; rendering it may throw again. */
 function messageOf(error: unknown): string {
   try {
-    return error instanceof Error ? String(error.message) : String(error)
+    // A message need not be a string, whatever its type says.
+    const message: unknown = error instanceof Error ? error.message : error
+    return String(message)
   } catch {
     return 'The call failed.'
   }

@@ -11,6 +11,9 @@ export class RuntimeDisposedError extends Error {
 
 /** The runtime runs and queues as many programs as it may, or too many of its worlds would not end (code-mode.md §11, §14.4). */
 export class RuntimeOverloadedError extends CodedError {
+  /** It says so before there is a world (api.md §2). */
+  readonly effect = 'none'
+
   constructor(message: string) {
     super('OVERLOADED', message)
   }

@@ -90,6 +90,39 @@ export const configSchema = Type.Object({
   presentation: Type.Object({
     mode: choice(['native', 'code', 'both'], 'native', 'Presentation mode of the global scope.')
   }),
+  tools: Type.Object({
+    order: strings(
+      'Order of the tools in a prompt, by name; `<unlisted-tools>` stands for all others. Empty: sorted by name.'
+    )
+  }),
+  scopes: Type.Object({
+    max: integer(10_000, 1, 'Scopes there may be at a time for a client to make another.'),
+    maxDepth: integer(32, 1, 'Scopes that may be above one that a client makes.'),
+    maxRestrictions: integer(100, 0, 'Masks that clients may put on one scope.')
+  }),
+  codeMode: Type.Object({
+    maxParallelSubCalls: integer(10, 1, 'Calls of one program whose bodies overlap.')
+  }),
+  codeRuntime: Type.Object({
+    backend: choice(
+      ['process', 'worker-thread', 'python', 'off'],
+      'process',
+      'What runs programs: TypeScript in processes, TypeScript in threads of the server (no containment), Python in processes, or nothing.'
+    ),
+    pythonPath: Type.Optional(
+      Type.String({ minLength: 1, description: 'The Python interpreter; absent: the first usual one that answers.' })
+    ),
+    computeMs: durationMs(60_000, 'Busy time of a program.'),
+    maxWallMs: durationMs(600_000, 'Time of a program by the clock; waiting for tools and approvals counts.'),
+    maxOutputBytes: integer(64 * 1024 * 1024, 4, 'Output of a program: what it prints and its value, as JSON.'),
+    maxOldGenerationSizeMb: integer(512, 1, 'JavaScript heap of a program, in MiB.'),
+    maxRssMb: integer(1_024, 1, 'Resident memory of all processes of a program, in MiB.'),
+    maxProgramBytes: bytes(1024 * 1024, 'Text of a program.'),
+    terminateGraceMs: durationMs(1_000, 'Time after which a world that was told to end counts as stuck.'),
+    spareWorlds: integer(1, 0, 'Worlds that are kept started for the next programs.', 64),
+    maxConcurrentRuns: integer(8, 1, 'Programs running at a time.'),
+    maxQueuedRuns: integer(64, 0, 'Programs waiting for their turn; beyond them a run fails with OVERLOADED.')
+  }),
   approvals: Type.Object({
     policy: choice(['ask', 'never'], 'ask', 'Whether sessions ask people; `never` refuses what would be asked.'),
     expiryMs: durationMs(24 * 3_600_000, 'How long an ask waits for a decision; 0 is for ever.', 0)

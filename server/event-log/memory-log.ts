@@ -164,6 +164,10 @@ class MemoryLog implements EventLog {
     this.#events = this.#events.filter((event) => event.session !== session || event.seq >= beforeSeq)
     this.#pruned = Math.max(this.#pruned, last.position)
     this.#side.apply({ table: 'sessions', op: 'put', row: { id: session, first_seq: kept.firstSeq } }, 0)
+    for (const { call_id, result_seq } of this.#side.list('calls', { session, state: 'done' }, Infinity)) {
+      if (Number(result_seq) >= kept.firstSeq) continue
+      this.#side.apply({ table: 'calls', op: 'delete', row: { session, call_id: call_id ?? null } }, 0)
+    }
   }
 
   onCommit(listener: (events: readonly StoredEvent[]) => void): () => void {

@@ -5,6 +5,14 @@ declare module 'zstd-codec' {
     /** `null` for a frame without a content size and for concatenated frames; throws a string when out of memory. */
     decompress(bytes: Uint8Array): Uint8Array | null
   }
-  const zstdCodec: { ZstdCodec: { run(ready: (binding: { Simple: new () => SimpleCodec }) => void): void } }
+  export interface StreamingCodec {
+    /** Of a corrupt frame it gives some of the bytes, or none, without an error. */
+    decompress(bytes: Uint8Array): Uint8Array | null
+  }
+  interface Binding {
+    Simple: new () => SimpleCodec
+    Streaming: new () => StreamingCodec
+  }
+  const zstdCodec: { ZstdCodec: { run(ready: (binding: Binding) => void): void } }
   export default zstdCodec
 }

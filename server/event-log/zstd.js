@@ -12,7 +12,7 @@ export class ZstdError extends Error {
   name = 'ZstdError'
 }
 
-/** @typedef {{ name: 'node:zlib' | 'zstd-codec', compress(bytes: Uint8Array): Uint8Array, decompress(frame: Uint8Array, size: number): Uint8Array }} Codec */
+/** @typedef {{ name: 'node:zlib' | 'zstd-codec', compress(bytes: Uint8Array): Uint8Array, decompress(frame: Uint8Array, size: number): Uint8Array, decompressUnsized(frame: Uint8Array): Uint8Array }} Codec */
 
 /** @returns {Codec | undefined} */
 function nativeCodec() {
@@ -27,16 +27,21 @@ function nativeCodec() {
   return {
     name: 'node:zlib',
     compress: (bytes) => zstdCompressSync(bytes, { params: { [parameter]: level }, pledgedSrcSize: bytes.length }),
-    decompress: (frame, size) => zstdDecompressSync(frame, { maxOutputLength: Math.max(size, 1) })
+    decompress: (frame, size) => zstdDecompressSync(frame, { maxOutputLength: Math.max(size, 1) }),
+    decompressUnsized: (frame) => zstdDecompressSync(frame, { maxOutputLength: frameBytes })
   }
 }
 
 /** @returns {Promise<Codec>} */
 async function wasmCodec() {
   const { default: zstdCodec } = await import('zstd-codec')
-  const simple = await new Promise(
-    /** @param {(codec: import('zstd-codec').SimpleCodec) => void} resolve */ (resolve) => {
-      zstdCodec.ZstdCodec.run((binding) => resolve(new binding.Simple()))
+  const { simple, streaming } = await new Promise(
+    /** @param {(codecs: { simple: import('zstd-codec').SimpleCodec, streaming: import('zstd-codec').StreamingCodec }) => void} resolve */ (
+      resolve
+    ) => {
+      zstdCodec.ZstdCodec.run((binding) =>
+        resolve({ simple: new binding.Simple(), streaming: new binding.Streaming() })
+      )
     }
   )
   return {
@@ -50,7 +55,8 @@ async function wasmCodec() {
       const bytes = simple.decompress(frame)
       if (bytes === null) throw new ZstdError('zstd-codec could not decompress the frame')
       return bytes
-    }
+    },
+    decompressUnsized: (frame) => streaming.decompress(frame) ?? new Uint8Array()
   }
 }
 
@@ -93,6 +99,43 @@ export function decompress(bytes, plainBytes) {
 }
 
 /**
+ * Reads frames one after the other whose total is not known beforehand, as in a file. Where the last one breaks off, what its whole
+ * blocks hold comes too, marked `isTorn`. Throws `ZstdError` where a frame is damaged and not merely cut short.
+ * @param {Uint8Array} bytes
+ * @returns {Generator<{ plain: Uint8Array, isTorn: boolean }>}
+ */
+export function* readFrames(bytes) {
+  for (let at = 0; at < bytes.length;) {
+    const frame = walkFrame(bytes, at)
+    if (frame.isTorn) {
+      yield { plain: salvage(bytes, frame), isTorn: true }
+      return
+    }
+    if (frame.contentBytes > frameBytes) throw new ZstdError('frame claims more than one may hold')
+    yield { plain: decode(bytes.subarray(at, frame.end), frame.contentBytes), isTorn: false }
+    at = frame.end
+  }
+}
+
+/**
+ * The content of a torn frame's whole blocks, by a frame of their own that ends with the last of them.
+ * @param {Uint8Array} bytes
+ * @param {ReturnType<typeof walkFrame>} frame
+ */
+function salvage(bytes, { blocksAt, lastBlock, end }) {
+  if (lastBlock < 0) return new Uint8Array()
+  // No content size, a window of 1 MiB.
+  const header = Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x50])
+  const blocks = Buffer.from(bytes.subarray(blocksAt, end))
+  blocks.writeUInt8(blocks.readUInt8(lastBlock - blocksAt) | 1, lastBlock - blocksAt)
+  try {
+    return codec.decompressUnsized(Buffer.concat([header, blocks]))
+  } catch {
+    return new Uint8Array()
+  }
+}
+
+/**
  * @param {Uint8Array} frame
  * @param {number} contentBytes
  */
@@ -107,14 +150,22 @@ function decode(frame, contentBytes) {
   }
 }
 
+/** @param {Uint8Array} bytes @param {number} start */
+function frameAt(bytes, start) {
+  const frame = walkFrame(bytes, start)
+  if (frame.isTorn) throw new ZstdError('torn frame')
+  return { start, end: frame.end, contentBytes: frame.contentBytes }
+}
+
 /**
  * Where the frame at `start` ends and what content size its header claims (RFC 8878 §3.1.1). Neither codec says where a frame
- * ends, so its blocks are walked by their headers.
+ * ends, so its blocks are walked by their headers. Of a torn one `end` is where its last whole block does, if it has one.
  * @param {Uint8Array} bytes
  * @param {number} start
  */
-function frameAt(bytes, start) {
+function walkFrame(bytes, start) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const frame = { contentBytes: 0, blocksAt: 0, lastBlock: -1, end: start, isTorn: false }
   try {
     if (view.getUint32(start, true) !== magic) throw new ZstdError('not a zstd frame')
     const descriptor = view.getUint8(start + 4)
@@ -123,20 +174,24 @@ function frameAt(bytes, start) {
     const sizeBytes = [singleSegment ? 1 : 0, 2, 4, 8][descriptor >> 6] ?? 0
     if (sizeBytes === 0 || dictionaryBytes !== 0) throw new ZstdError('frame without a content size')
     let at = start + 5 + (singleSegment ? 0 : 1)
-    const contentBytes = readSize(view, at, sizeBytes)
+    frame.contentBytes = readSize(view, at, sizeBytes)
     at += sizeBytes
+    frame.blocksAt = at
     for (let last = false; !last;) {
+      const block = at
       const header = view.getUint16(at, true) | (view.getUint8(at + 2) << 16)
       last = (header & 1) === 1
       const kind = (header >> 1) & 3
       if (kind === 3) throw new ZstdError('reserved block type')
       at += 3 + (kind === 1 ? 1 : header >> 3)
+      if (at > bytes.length) return { ...frame, isTorn: true }
+      frame.lastBlock = block
+      frame.end = at
     }
     if ((descriptor & 4) !== 0) at += 4
-    if (at > bytes.length) throw new ZstdError('torn frame')
-    return { start, end: at, contentBytes }
+    return { ...frame, end: at, isTorn: at > bytes.length }
   } catch (error) {
-    if (error instanceof RangeError) throw new ZstdError('torn frame')
+    if (error instanceof RangeError) return { ...frame, isTorn: true }
     throw error
   }
 }

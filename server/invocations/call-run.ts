@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { LiveEvents } from '../events/vocabulary.ts'
-import { type NewEvent, type StoredEvent, StoreUnavailableError, type TableWrite } from '../event-log/event-log.ts'
+import type { NewEvent, StoredEvent, TableWrite } from '../event-log/event-log.ts'
 import { abortedBeforeDispatch } from '../pipeline/cancellation.ts'
 import type { ExecutionInput } from '../pipeline/execution.ts'
 import type { Dispatched, InFlight, Pipeline } from '../pipeline/pipeline.ts'
@@ -80,7 +80,8 @@ export class CallRun implements ScheduledCall {
     this.#logged = logged
     this.#live.enter('running')
     const prepared = await this.#engine.pipeline.prepare(this.#input())
-    if (this.#live.isLeftPending) throw new StoreUnavailableError('the call waits for the next run of the server')
+    // The call waits for the next run of the server; the calls beside it go on.
+    if (this.#live.isLeftPending) return undefined
     if (prepared.stage !== 'dispatch') {
       this.#outcome = prepared
       return undefined
@@ -93,6 +94,7 @@ export class CallRun implements ScheduledCall {
   }
 
   async commit(): Promise<void> {
+    if (this.#live.isLeftPending) return
     const outcome = this.#outcome
     if (outcome === undefined || this.#logged === undefined)
       throw new Error('a call is committed before it has an outcome')

@@ -54,7 +54,7 @@ export function parseCall(request: CallRequest): ParsedCall {
   const unsafe = isRaw ? unsafeInRaw(request.rawArguments ?? '', value) : unsafeIn(request.text)
   const raw = request.rawArguments ?? compactText(value, unsafe !== undefined, request.text)
   return {
-    callId: request.callId ?? randomUUID(),
+    callId: request.callId ?? newCallId(),
     isNamedByCaller: request.callId !== undefined,
     name: request.name,
     arguments: value,
@@ -69,6 +69,16 @@ export function parseCall(request: CallRequest): ParsedCall {
           ])
         })
   }
+}
+
+/**
+ * Unique, and in order of time: ids that are spread over the log's indexes make each commit write twice as many pages. A version 7
+ * UUID (RFC 9562) in form.
+ */
+function newCallId(): string {
+  const time = Date.now().toString(16).padStart(12, '0')
+  // The random digits of a version 4 one: Node keeps those at hand, and makes single ones at ten times the cost.
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`
 }
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('base64url')

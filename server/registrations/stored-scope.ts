@@ -70,8 +70,17 @@ export function readScope(row: Row): StoredScope {
 /** The ids above a scope that a row remembers, whether it is there or not; undefined for rows that are about other things. */
 export function rememberedAbove(row: Row): { above: readonly string[]; isFormer: boolean } | undefined {
   if (row['kind'] !== scopeKind && row['kind'] !== formerKind) return undefined
-  const { above = ['global'] } = parseJson(String(row['data'])) as unknown as Partial<FormerScope>
-  return { above, isFormer: row['kind'] === formerKind }
+  return { above: aboveOf(row), isFormer: row['kind'] === formerKind }
+}
+
+/** What a row that cannot be read was about is for who reaches everything. */
+function aboveOf(row: Row): readonly string[] {
+  try {
+    const { above } = parseJson(String(row['data'])) as unknown as Partial<FormerScope>
+    return Array.isArray(above) ? above : ['global']
+  } catch {
+    return ['global']
+  }
 }
 
 const put = (kind: string, scope: string, data: JsonValue, createdAt: number): TableWrite => ({

@@ -34,6 +34,7 @@ export class Sessions {
   readonly #live = new Map<string, Promise<Session | undefined>>()
   /** Sessions that failed and are not repaired yet. */
   readonly #stale = new Set<string>()
+  readonly #onDelete = new Set<(id: string) => void>()
 
   constructor(options: SessionsOptions) {
     this.#options = options
@@ -87,6 +88,12 @@ export class Sessions {
     return rows.sort((a, b) => (String(a['id']) < String(b['id']) ? -1 : 1)).slice(0, limit)
   }
 
+  /** Hears of each session that was deleted; the returned undo takes it back. */
+  onDelete(listener: (id: string) => void): () => void {
+    this.#onDelete.add(listener)
+    return () => void this.#onDelete.delete(listener)
+  }
+
   /** Deletes a session with its events, once its calls have ended; a use that comes meanwhile waits, and begins anew. */
   async delete(session: Session, endCalls: () => Promise<void>): Promise<void> {
     const { id } = session
@@ -106,6 +113,7 @@ export class Sessions {
     session.fail(new RequestError('UNKNOWN_SESSION'))
     await this.#options.log.append({ writes: [{ table: 'sessions', op: 'delete', row: { id: session.id } }] })
     this.#stale.delete(session.id)
+    for (const listener of this.#onDelete) listener(session.id)
   }
 
   #make(scope: Scope, record: SessionRecord, stored?: ConstructorParameters<typeof Session>[3]): Session {

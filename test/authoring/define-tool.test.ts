@@ -68,11 +68,11 @@ describe('parameters', () => {
         return { a: node }
       }
     ]
-  ])('C021 with %s throw UNSUPPORTED_SCHEMA at definition', (_what, parameters) => {
+  ])('C021 with %s throw UNSUPPORTED_SCHEMA at definition [core-5.1.specs]', (_what, parameters) => {
     expect(withParameters(parameters())).toThrow(expect.objectContaining({ code: 'UNSUPPORTED_SCHEMA' }))
   })
 
-  it('a bad output spec throws at definition too', () => {
+  it('a bad output spec throws at definition too [core-5.1.specs]', () => {
     const bad = { ...output, schema: { type: 'object' } } as never
     expect(() => defineTool({ name: 'x', description: '', parameters: {}, output: bad, execute: () => '' })).toThrow(
       expect.objectContaining({ code: 'UNSUPPORTED_SCHEMA' })
@@ -81,7 +81,7 @@ describe('parameters', () => {
 })
 
 describe('validation before the body (core.md §5.2)', () => {
-  it('throws ToolArgsError with all violations, and does not enter the body', () => {
+  it('throws ToolArgsError with all violations, and does not enter the body [core-5.2.throws] [core-30.tool-args]', () => {
     const execute = vi.fn(() => '')
     const need = defineTool({
       name: 'need',
@@ -126,7 +126,7 @@ describe('validation before the body (core.md §5.2)', () => {
     )
   })
 
-  it('C025 leaves the root open, closed objects closed, and injects no default', async () => {
+  it('C025 leaves the root open, closed objects closed, and injects no default [core-5.7]', async () => {
     const seen: unknown[] = []
     const tool = defineTool({
       name: 'open',
@@ -167,7 +167,7 @@ describe('validation before the body (core.md §5.2)', () => {
 })
 
 describe('the other wrappers', () => {
-  it('isConcurrencySafe answers false for invalid arguments without asking the author (core.md §5.3)', () => {
+  it('isConcurrencySafe answers false for invalid arguments without asking the author (core.md §5.3) [core-5.3]', () => {
     const ask = vi.fn(() => true)
     const tool = defineTool({
       name: 'x',
@@ -183,7 +183,7 @@ describe('the other wrappers', () => {
     expect(greet.isConcurrencySafe?.({ name: 'alone' })).toBe(false)
   })
 
-  it('C027 presenters answer undefined for invalid arguments, the card for valid ones, and keep their own throws (core.md §5.4)', () => {
+  it('C027 presenters answer undefined for invalid arguments, the card for valid ones, and keep their own throws (core.md §5.4) [core-5.4]', () => {
     const settled = { content: [], isError: true }
     expect(greet.presentCall?.({ name: 7 })).toBeUndefined()
     expect(greet.presentResult?.('x', settled)).toBeUndefined()
@@ -202,7 +202,7 @@ describe('the other wrappers', () => {
     expect(() => tool.presentCall?.({})).toThrow('mine')
   })
 
-  it('finalizeContent sees every outcome as it is (core.md §5.5)', () => {
+  it('finalizeContent sees every outcome as it is (core.md §5.5) [core-5.5]', () => {
     const result = { isError: true, error: { message: 'm' }, content: [] } as const
     const finalizeContent = vi.fn(() => text('final'))
     const tool = defineTool({
@@ -235,7 +235,7 @@ describe('the other wrappers', () => {
 })
 
 it.each([0, -5, Infinity, NaN, 2 ** 31])(
-  'C028 refuses the timeout %s at definition with a plain Error',
+  'C028 refuses the timeout %s at definition with a plain Error [core-5.1.timeout]',
   (timeoutMs) => {
     const define = () =>
       defineTool({ name: 'x', description: '', parameters: {}, output, execute: () => '', timeoutMs })
@@ -243,7 +243,7 @@ it.each([0, -5, Infinity, NaN, 2 ** 31])(
   }
 )
 
-it('C028 keeps a timeout on the definition, out of the schemas', () => {
+it('C028 keeps a timeout on the definition, out of the schemas [core-18.7.hidden]', () => {
   const tool = defineTool({
     name: 'x',
     description: '',

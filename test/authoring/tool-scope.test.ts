@@ -75,7 +75,7 @@ describe('a scope', () => {
     expect(() => root.child('global')).toThrow('not a child')
   })
 
-  it('binds each registration to itself, and each undo takes its own back', () => {
+  it('binds each registration to itself, and each undo takes its own back [core-7.13]', () => {
     const agent = root.child('agent')
     root.register(bareTool('read'))
     const undos = [
@@ -105,7 +105,7 @@ describe('a scope', () => {
     expect(hooksOf('onResult', root.scope.chain)).toEqual([b, a])
   })
 
-  it('hears tools/change of any scope through onChange, until it is undone or its scope disposed', async () => {
+  it('hears tools/change of any scope through onChange, until it is undone or its scope disposed [core-7.14.change]', async () => {
     const heard = vi.fn()
     const agent = root.child('agent')
     const undo = agent.addHook('onChange', heard)
@@ -134,7 +134,7 @@ describe('a scope', () => {
 })
 
 describe('disposal', () => {
-  it('C048 takes a tool, a mask, a guard and a mode back at once, and frees the id', async () => {
+  it('C048 takes a tool, a mask, a guard and a mode back at once, and frees the id [core-6.4] [core-7.2.unknown]', async () => {
     root.register(bareTool('read'))
     const agent = root.child('agent')
     const undo = agent.register(bareTool('own'))
@@ -304,7 +304,7 @@ describe('mount', () => {
     await expect(root.mount(plugin('greet', body, ['clock']))).rejects.toThrow('"clock"')
   })
 
-  it('takes back what the plugin registered, and only that, when the mount is disposed', async () => {
+  it('takes back what the plugin registered, and only that, when the mount is disposed [core-6.4]', async () => {
     const agent = root.child('agent')
     root.register(bareTool('read'))
     agent.register(bareTool('other'))

@@ -10,33 +10,12 @@ const failed = (kind: FailureKind, message: unknown = expect.any(String)) =>
   expect.objectContaining({ error: { kind, message } }) as RunResult
 const containing = (text: string) => expect.stringContaining(text) as string
 
+/** A few of C23; all of them are tried where the text is made (world/lossless-text.test.ts). */
 const rejectedCompletions = [
-  ...[
-    'NaN',
-    'Infinity',
-    '-0',
-    '1n',
-    'Symbol()',
-    '() => 1',
-    'new Date(0)',
-    'new Map()',
-    'new (class A { x = 1 })()',
-    '[1, , 2]'
-  ],
-  ...['{ a: undefined }', '[undefined]', '(() => { const a = {}; a.a = a; return a })()', "{ [Symbol('a')]: 1 }"],
-  ...["Object.defineProperty({}, 'a', { value: 1 })", "Buffer.from('a')", 'new Uint8Array(1)', "new String('x')"],
-  ...[
-    'Object.assign([1], { a: 1 })',
-    '{ get a() { throw 1 } }',
-    '{ p: Promise.resolve(1) }',
-    '{ toJSON() { return 1 } }'
-  ],
-  ...[
-    'new (class extends Array {})()',
-    '{ __proto__: { constructor: { name: "Object" } } }',
-    'new Error("e")',
-    'new Proxy({}, { ownKeys() { throw 1 } })'
-  ]
+  'NaN',
+  'new Map()',
+  '(() => { const a = {}; a.a = a; return a })()',
+  '{ get a() { throw 1 } }'
 ]
 
 /**
@@ -53,6 +32,9 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
   }
 
   let runtime: CodeRuntime
+  // One that ends programs soon, and one that gives them little memory.
+  let hasty: CodeRuntime
+  let tight: CodeRuntime
   const run = (program: string, more?: Parameters<typeof runProgram>[2]) => runProgram(runtime, program, more)
 
   /** Runs with a runtime of its own. */
@@ -68,11 +50,13 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
   beforeAll(async () => {
     process.env.SECRET = '1'
     runtime = await open({ spareWorlds: 3 })
+    hasty = await open({ computeMs: 500, maxWallMs: 4_000 })
+    tight = await open({ maxOldGenerationSizeMb: 64, maxRssMb: 300 })
   }, 60_000)
 
   afterAll(async () => {
     delete process.env.SECRET
-    await runtime.dispose()
+    await Promise.all([runtime, hasty, tight].map((each) => each.dispose()))
   }, 30_000)
 
   describe('values', () => {
@@ -82,11 +66,10 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
     })
 
     check('C22 completions of every root, and none', async () => {
-      for (const value of ['null', 'false', '0', '"s"', '[]', '{}', '[1,{"a":[null]}]']) {
+      for (const value of ['null', '0', '""', '[1,{"a":[null]}]']) {
         await expect(run(`return ${value}`)).resolves.toEqual({ logs: [], value: JSON.parse(value) })
       }
-      for (const program of ['return undefined', '', 'return;'])
-        expect(Object.keys(await run(program))).toEqual(['logs'])
+      for (const program of ['return undefined', '']) expect(Object.keys(await run(program))).toEqual(['logs'])
       await expect(run('return Promise.resolve(5)')).resolves.toMatchObject({ value: 5 })
       await expect(run('return { then(r) { r(5) } }')).resolves.toMatchObject({ value: 5 })
     })
@@ -324,51 +307,41 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
   })
 
   describe('budgets', () => {
-    check('C51 F75 hot loops', () =>
-      using({ computeMs: 300, spareWorlds: 2 }, async (own) => {
-        await expect(runProgram(own, "console.log('in'); for(;;){}")).resolves.toEqual({
-          logs: ['in'],
-          error: { kind: 'timeout', message: expect.stringMatching(/compute.*300/) }
-        })
-        for (const program of [
-          "return /^(a+)+$/.test('a'.repeat(40)+'b')",
-          'Promise.resolve().then(()=>{while(true){}}); await new Promise(()=>{})',
-          '(async()=>{for(;;)await 0})(); await new Promise(()=>{})',
-          'tools.hang({}); for(;;){}'
-        ]) {
-          await expect(runProgram(own, program)).resolves.toEqual(failed('timeout', containing('300')))
-        }
+    check('C51 F75 hot loops', async () => {
+      await expect(runProgram(hasty, "console.log('in'); for(;;){}")).resolves.toEqual({
+        logs: ['in'],
+        error: { kind: 'timeout', message: expect.stringMatching(/compute.*500/) }
       })
-    )
+      for (const program of [
+        "return /^(a+)+$/.test('a'.repeat(40)+'b')",
+        'Promise.resolve().then(()=>{while(true){}}); await new Promise(()=>{})',
+        '(async()=>{for(;;)await 0})(); await new Promise(()=>{})',
+        'tools.hang({}); for(;;){}'
+      ]) {
+        await expect(runProgram(hasty, program)).resolves.toEqual(failed('timeout', containing('500')))
+      }
+    })
 
-    check('a blocked thread is busy', () =>
-      using({ computeMs: 800 }, async (own) => {
-        await expect(runProgram(own, 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)')).resolves.toEqual(
-          failed('timeout', containing('compute'))
-        )
-      })
-    )
+    check('a blocked thread is busy', async () => {
+      await expect(runProgram(hasty, 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)')).resolves.toEqual(
+        failed('timeout', containing('compute'))
+      )
+    })
 
-    check('a nested worker is charged', () =>
-      using({ computeMs: 500, maxWallMs: 20_000 }, async (own) => {
-        const program =
-          "const { Worker } = await import('node:worker_threads'); new Worker('for (;;);', { eval: true }); await new Promise(() => {})"
-        await expect(runProgram(own, program)).resolves.toEqual(failed('timeout', containing('compute')))
-      })
-    )
+    check('a nested worker is charged', async () => {
+      const program =
+        "const { Worker } = await import('node:worker_threads'); new Worker('for (;;);', { eval: true }); await new Promise(() => {})"
+      await expect(runProgram(hasty, program)).resolves.toEqual(failed('timeout', containing('compute')))
+    })
 
     check('C53 F77 waiting is free, idling is not endless', async () => {
-      await using({ computeMs: 800 }, async (own) => {
-        await expect(runProgram(own, "return await tools.nap({ms:1500,id:'n'})")).resolves.toEqual({
-          logs: [],
-          value: 'n'
-        })
+      await expect(runProgram(hasty, "return await tools.nap({ms:1000,id:'n'})")).resolves.toEqual({
+        logs: [],
+        value: 'n'
       })
-      await using({ maxWallMs: 400 }, async (own) => {
-        await expect(runProgram(own, 'await new Promise(()=>{})')).resolves.toEqual(
-          failed('timeout', expect.stringMatching(/wall.*400/))
-        )
-      })
+      await expect(runProgram(hasty, 'await new Promise(()=>{})')).resolves.toEqual(
+        failed('timeout', expect.stringMatching(/wall.*4000/))
+      )
     })
 
     check('C54 the ledger to the byte', async () => {
@@ -484,36 +457,28 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
         error: { kind: 'worker-exit', message: containing('7') }
       })
       await expect(run('process.exit(0)')).resolves.toEqual(failed('worker-exit', containing('0')))
-      await using({ maxWallMs: 1_000 }, async (own) => {
-        const { error } = await runProgram(own, "process.on('exit',()=>{for(;;){}}); process.exit(0)")
-        expect(error).toBeDefined()
-      })
+      const { error } = await runProgram(hasty, "process.on('exit',()=>{for(;;){}}); process.exit(0)")
+      expect(error).toBeDefined()
     })
 
-    check('C62 the heap', () =>
-      using({ maxOldGenerationSizeMb: 64 }, async (own) => {
-        await expect(runProgram(own, 'const h=[]; for(;;) h.push(new Array(1e4).fill(1))')).resolves.toEqual(
-          failed('worker-exit', containing('memory'))
-        )
-      })
-    )
+    check('C62 the heap', async () => {
+      await expect(runProgram(tight, 'const h=[]; for(;;) h.push(new Array(1e4).fill(1))')).resolves.toEqual(
+        failed('worker-exit', containing('memory'))
+      )
+    })
 
-    check('§0 an allocation that V8 aborts the process for', () =>
-      using({ maxOldGenerationSizeMb: 64 }, async (own) => {
-        await expect(runProgram(own, 'const a=[]; for(;;) a.push(1)')).resolves.toEqual(
-          failed('worker-exit', containing('memory'))
-        )
-        await expect(runProgram(own, 'return 1')).resolves.toMatchObject({ value: 1 })
-      })
-    )
+    check('§0 an allocation that V8 aborts the process for', async () => {
+      await expect(runProgram(tight, 'const a=[]; for(;;) a.push(1)')).resolves.toEqual(
+        failed('worker-exit', containing('memory'))
+      )
+      await expect(runProgram(tight, 'return 1')).resolves.toMatchObject({ value: 1 })
+    })
 
-    check('memory outside the heap', () =>
-      using({ maxRssMb: 300 }, async (own) => {
-        await expect(runProgram(own, 'const a = []; for (;;) a.push(Buffer.alloc(1 << 20, 1))')).resolves.toEqual(
-          failed('worker-exit', containing('maxRssMb (300'))
-        )
-      })
-    )
+    check('memory outside the heap', async () => {
+      await expect(runProgram(tight, 'const a = []; for (;;) a.push(Buffer.alloc(1 << 20, 1))')).resolves.toEqual(
+        failed('worker-exit', containing('maxRssMb (300'))
+      )
+    })
 
     check('signals to its own process, and to its parent', async () => {
       await expect(run("process.kill(process.pid, 'SIGKILL'); await new Promise(() => {})")).resolves.toEqual(
@@ -523,14 +488,12 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       await expect(run('return 1')).resolves.toMatchObject({ value: 1 })
     })
 
-    check('a thread blocked in a system call', () =>
-      using({ computeMs: 700, maxWallMs: 20_000 }, async (own) => {
-        const program =
-          "const { execFileSync } = await import('node:child_process')\nexecFileSync('/bin/sleep', ['86400'])"
-        await expect(runProgram(own, program)).resolves.toEqual(failed('timeout'))
-        expect(own.load().stuck).toBe(0)
-      })
-    )
+    check('a thread blocked in a system call', async () => {
+      const program =
+        "const { execFileSync } = await import('node:child_process')\nexecFileSync('/bin/sleep', ['86400'])"
+      await expect(runProgram(hasty, program)).resolves.toEqual(failed('timeout'))
+      expect(hasty.load().stuck).toBe(0)
+    })
 
     check('misuse is rejected', async () => {
       await expect(run('return 1', { bindings: [toolsBinding(), toolsBinding()] })).rejects.toThrow(TypeError)

@@ -11,6 +11,7 @@ import { until } from '../helpers/until.ts'
 // same, the next program succeeds, no process is left, and memory is back in bounds (code-mode.md §0, §15; F56, F61, F62, F75, F77).
 const folder = join(import.meta.dirname, '../fixtures/programs/hostile')
 const megabyte = 1024 * 1024
+const outputBytes = megabyte / 4
 
 const generated: [name: string, kinds: string, program: string][] = [
   ['parentheses', 'exception', `return ${'('.repeat(20_000)}1${')'.repeat(20_000)}`],
@@ -38,12 +39,12 @@ describe.concurrent('hostile programs', () => {
   beforeAll(async () => {
     const limits = {
       maxWallMs: 60_000,
-      maxOutputBytes: megabyte,
-      maxOldGenerationSizeMb: 64,
-      maxRssMb: 300,
+      maxOutputBytes: outputBytes,
+      maxOldGenerationSizeMb: 48,
+      maxRssMb: 220,
       spareWorlds: 2
     }
-    hasty = await openProcessRuntime({ ...limits, computeMs: 400, maxWallMs: 4_000 })
+    hasty = await openProcessRuntime({ ...limits, computeMs: 400, maxWallMs: 2_500 })
     patient = await openProcessRuntime({ ...limits, computeMs: 30_000 })
     await runProgram(hasty, 'return 1')
     baseline = process.memoryUsage().rss
@@ -65,7 +66,7 @@ describe.concurrent('hostile programs', () => {
 
     expect(kinds.split(', '), error?.message).toContain(error?.kind ?? 'value')
     expect(JSON.stringify(logs).length + (error ? JSON.stringify(error.message).length : 0)).toBeLessThanOrEqual(
-      megabyte
+      outputBytes
     )
     expect(error?.message ?? '').not.toMatch(/\/server\/|node:internal/)
     if (error) expect(value).toBeUndefined()

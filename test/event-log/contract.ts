@@ -41,7 +41,7 @@ export function eventLogContract(name: string, open: () => Promise<EventLog>): v
     const begin = (session = 's', scope = 'global', events: NewEvent[] = []) =>
       log.append({ session, events, writes: [sessionRow(session, scope)] })
 
-    it('numbers each session from 0 without a gap and the whole log by position', async () => {
+    it('numbers each session from 0 without a gap and the whole log by position [core-23.seq]', async () => {
       await begin('a')
       await begin('b', 'team')
       expect(log.head).toBe(-1)
@@ -56,7 +56,7 @@ export function eventLogContract(name: string, open: () => Promise<EventLog>): v
       expect(log.head).toBe(3)
     })
 
-    it('hands out the same events when appending, telling and reading, all frozen', async () => {
+    it('hands out the same events when appending, telling and reading, all frozen [core-23.frozen]', async () => {
       const heard: StoredEvent[] = []
       log.onCommit((events) => heard.push(...events))
       const data = { deep: [{ text: 'x'.repeat(10_000), list: [1, 'é', null, '\u0000', '\ud800'] }], ['__proto__']: 1 }
@@ -73,7 +73,7 @@ export function eventLogContract(name: string, open: () => Promise<EventLog>): v
       expect(appended[0]?.data).toEqual(events[0]?.data)
     })
 
-    it('tells listeners in order of position, after the commit and before the append resolves', async () => {
+    it('tells listeners in order of position, after the commit and before the append resolves [core-23.observers]', async () => {
       await begin()
       const order: string[] = []
       log.onCommit((events) => {
@@ -94,7 +94,7 @@ export function eventLogContract(name: string, open: () => Promise<EventLog>): v
       expect(order).not.toContain('never')
     })
 
-    it('core.md §23: refuses an append to a session from inside its observer, and takes one to another', async () => {
+    it('core.md §23: refuses an append to a session from inside its observer, and takes one to another [core-23.observers]', async () => {
       await begin('a')
       await begin('b')
       const tried: Promise<unknown>[] = []
@@ -112,7 +112,7 @@ export function eventLogContract(name: string, open: () => Promise<EventLog>): v
       expect((await log.append({ session: 'a', events: [note(2)] }))[0]?.seq).toBe(1)
     })
 
-    it('core.md §23: writes nothing of an event that is not lossless JSON, and names its type', async () => {
+    it('core.md §23: writes nothing of an event that is not lossless JSON, and names its type [core-23.lossless]', async () => {
       await begin()
       for (const bad of [
         undefined,
@@ -131,7 +131,7 @@ export function eventLogContract(name: string, open: () => Promise<EventLog>): v
       expect((await log.read({ session: 's', after: -1, limit: 10 })).events).toEqual([])
     })
 
-    it('core.md §23: sources are earlier, unique, and only where they belong', async () => {
+    it('core.md §23: sources are earlier, unique, and only where they belong [core-23.citations]', async () => {
       await begin('s', 'global', [callEvent('a')])
       const append = (event: NewEvent) => log.append({ session: 's', events: [callEvent('b'), event] })
       for (const sourceEventSeqs of [[], [2], [9], [-1], [0.5], [0, 0], [{ sameAppend: 1 }], [1, { sameAppend: 0 }]]) {
@@ -146,7 +146,7 @@ export function eventLogContract(name: string, open: () => Promise<EventLog>): v
       expect((await log.read({ session: 's', after: 1, limit: 1 })).events).toEqual([stored])
     })
 
-    it('core.md §23: each call is recorded once, and gets at most one result', async () => {
+    it('core.md §23: each call is recorded once, and gets at most one result [core-23.one-result]', async () => {
       await begin('s', 'global', [callEvent('a')])
       await begin('t', 'global', [callEvent('a')])
       await expect(log.append({ session: 's', events: [note(1), callEvent('a')] })).rejects.toThrow(ConflictError)

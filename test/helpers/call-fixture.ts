@@ -16,7 +16,12 @@ import { Registry } from '../../server/tools/registry.ts'
 import { brief } from './app.ts'
 import { FlakyLog } from './flaky-log.ts'
 
-const limits: AdmissionLimits = { maxConcurrent: 100, maxConcurrentPerScope: 100, maxQueued: 100, queueTimeoutMs: 10_000 }
+const limits: AdmissionLimits = {
+  maxConcurrent: 100,
+  maxConcurrentPerScope: 100,
+  maxQueued: 100,
+  queueTimeoutMs: 10_000
+}
 
 /** Sessions and calls over a log that can be made to fail, without a server around them. */
 export class CallFixture {

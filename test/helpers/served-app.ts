@@ -30,7 +30,9 @@ export interface ServedApp {
 
 export async function serveApp(settings: Record<string, string> = {}): Promise<ServedApp> {
   const home = temporaryDirectory()
-  const { config } = loadConfig({ flags: new Map(Object.entries({ home, 'log.level': 'silent', ...settings })) })
+  const { config } = loadConfig({
+    flags: new Map(Object.entries({ home, 'log.level': 'silent', 'codeRuntime.backend': 'off', ...settings }))
+  })
   const routes: string[] = []
   const app = await buildApp(config, {
     first: async (instance) => {

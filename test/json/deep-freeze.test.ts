@@ -16,7 +16,7 @@ function unfrozen(root: unknown): number {
   return count
 }
 
-describe('deepFreeze (core.md §2.6)', () => {
+describe('deepFreeze (core.md §2.6) [core-2.6]', () => {
   it('returns the very value, frozen to the bottom and otherwise as it was', () => {
     fc.assert(
       fc.property(jsonValue, (value) => {

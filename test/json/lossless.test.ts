@@ -34,7 +34,7 @@ const without = (list: number[], index: number): number[] => {
   return list
 }
 
-describe('what is rejected (core.md §2.2, C008)', () => {
+describe('what is rejected (core.md §2.2, C008) [core-2.2.values] [core-2.2.objects]', () => {
   const cases: [name: string, value: unknown, path: string, reason: string][] = [
     ['undefined', undefined, '$', 'undefined is not JSON'],
     ['an undefined member', { a: undefined }, '$.a', 'undefined is not JSON'],
@@ -107,7 +107,7 @@ describe('what is rejected (core.md §2.2, C008)', () => {
     ['a symbol property, in a long array', Object.assign(long(), { [Symbol('s')]: 1 })],
     ['a hidden property, in a long array', Object.defineProperty(long(), 'h', { value: 1 })]
   ]
-  it.each(arrays)('an array with %s', (_name, value) => {
+  it.each(arrays)('an array with %s [core-2.2.arrays]', (_name, value) => {
     expect(rejection({ list: value })).toMatchObject({
       path: '$.list',
       reason: 'an array with holes or further properties is not JSON'
@@ -115,7 +115,7 @@ describe('what is rejected (core.md §2.2, C008)', () => {
     expect(isLosslessJson(value)).toBe(false)
   })
 
-  it('a prototype that only says it is Object', () => {
+  it('a prototype that only says it is Object [core-2.2.objects]', () => {
     function Object_(): void {}
     Object.defineProperty(Object_, 'name', { value: 'Object' })
     expect(isLosslessJson(Object.create(Object_.prototype))).toBe(false)
@@ -142,8 +142,8 @@ describe('what is rejected (core.md §2.2, C008)', () => {
   })
 })
 
-describe('what is accepted (core.md §2.1)', () => {
-  it('equals what went in, detached, with ordinary prototypes', () => {
+describe('what is accepted (core.md §2.1) [core-2.1]', () => {
+  it('equals what went in, detached, with ordinary prototypes [core-2.4.detached]', () => {
     fc.assert(
       fc.property(jsonValue, (value) => {
         const copy = snapshot(value)
@@ -192,7 +192,7 @@ describe('what is accepted (core.md §2.1)', () => {
     expect(snapshot(new Proxy([1, 2], { get }))).toStrictEqual([1, 2])
   })
 
-  it('frozen values, long arrays, and the same object twice, which is copied twice', () => {
+  it('frozen values, long arrays, and the same object twice, which is copied twice [core-2.2.shared]', () => {
     expect(snapshot(Object.freeze([Object.freeze({ a: 1 })]))).toStrictEqual([{ a: 1 }])
     expect(snapshot(long())).toStrictEqual(long())
     const shared = { x: 1 }
@@ -201,7 +201,7 @@ describe('what is accepted (core.md §2.1)', () => {
     expect(copy[0]).not.toBe(copy[1])
   })
 
-  it('an own __proto__ key stays data (core.md §2.4)', () => {
+  it('an own __proto__ key stays data (core.md §2.4) [core-2.4.proto]', () => {
     const copy = snapshot(JSON.parse('{"__proto__":{"polluted":true},"toString":1}')) as Record<string, unknown>
     expect(Object.keys(copy)).toEqual(['__proto__', 'toString'])
     expect(copy['polluted']).toBeUndefined()
@@ -215,7 +215,7 @@ describe('what is accepted (core.md §2.1)', () => {
   })
 })
 
-describe('toJSON on a prototype (core.md §2.3)', () => {
+describe('toJSON on a prototype (core.md §2.3) [core-2.3.to-json]', () => {
   afterEach(() => {
     Reflect.deleteProperty(Object.prototype, 'toJSON')
   })
@@ -228,7 +228,7 @@ describe('toJSON on a prototype (core.md §2.3)', () => {
 })
 
 describe('getters (core.md §2.3)', () => {
-  it('are read exactly once, so a changing answer cannot pass with one value and be stored with another', () => {
+  it('are read exactly once, so a changing answer cannot pass with one value and be stored with another [core-2.3.accessors] [core-2.5.boolean]', () => {
     let reads = 0
     const shifty = {
       get at() {
@@ -249,7 +249,7 @@ describe('getters (core.md §2.3)', () => {
     expect(reads).toBe(1)
   })
 
-  it('let their own error through; the boolean test answers false', () => {
+  it('let their own error through; the boolean test answers false [core-2.3.getter-throws] [core-2.5.boolean]', () => {
     const fault = new Error('from the getter')
     const throwing = {
       get a(): never {
@@ -265,7 +265,7 @@ describe('getters (core.md §2.3)', () => {
   })
 })
 
-describe('depth (core.md §2.5)', () => {
+describe('depth (core.md §2.5) [core-2.5.iterative]', () => {
   it.each([undefined, 'k'])('200,000 levels pass (member %s)', (key) => {
     const deep = nest(200_000, 'leaf', key)
     expect(depthOf(snapshot(deep))).toBe(200_000)
@@ -279,7 +279,7 @@ describe('depth (core.md §2.5)', () => {
     expect(error.message.length).toBeLessThan(2000)
   })
 
-  it('a cycle is found at any depth', () => {
+  it('a cycle is found at any depth [core-2.2.cycles]', () => {
     const bottom: unknown[] = []
     const top = nest(5000, bottom)
     bottom.push(top)

@@ -78,7 +78,7 @@ describe('parseJson', () => {
   })
 })
 
-describe('unsafeNumberPath (core.md §2.8, F37)', () => {
+describe('unsafeNumberPath (core.md §2.8, F37) [core-2.8.unsafe-scan]', () => {
   it.each([
     ['{"id":2512292042121000001}', '$.id'],
     ['9007199254740993', '$'],

@@ -33,24 +33,29 @@ interface Row {
 
 /** Every row of core.md §17 that one call can show; A is `abort`. Those that need time are below. */
 const rows: Record<string, Row> = {
-  'before entry, arguments not lossless': {
+  'before entry, arguments not lossless [core-17.entry-lossy] [core-8.4.wins]': {
     isAbortedAtEntry: true,
     args: new Map(),
     code: 'none',
     stages: { post: false }
   },
-  'before entry, arguments fine': {
+  'before entry, arguments fine [core-17.entry]': {
     isAbortedAtEntry: true,
     code: ABD,
     stages: { post: false, guard: false, body: false }
   },
-  'before entry, collapsed name': { isAbortedAtEntry: true, mode: 'code', code: ABD, stages: { post: false } },
-  'C093a during pre, allow and guards abstain': {
+  'before entry, collapsed name [core-17.entry-collapsed] [core-8.5.aborted]': {
+    isAbortedAtEntry: true,
+    mode: 'code',
+    code: ABD,
+    stages: { post: false }
+  },
+  'C093a during pre, allow and guards abstain [core-17.pre-allow] [core-10.6]': {
     setUp: (f, abort) => f.hook('preExecute', (_e, next) => (abort(), next())),
     code: ABD,
     stages: { post: true, body: false, guard: true, 'around:before': false }
   },
-  'during pre, a guard denies': {
+  'during pre, a guard denies [core-17.pre-guard] [core-10.6]': {
     setUp: (f, abort) => {
       f.hook('preExecute', (_e, next) => (abort(), next()))
       f.guard(() => 'no')
@@ -59,19 +64,19 @@ const rows: Record<string, Row> = {
     message: 'no',
     stages: { post: true }
   },
-  'C093b during pre, deny': {
+  'C093b during pre, deny [core-17.pre-deny] [core-10.4.abort] [core-10.6]': {
     setUp: (f, abort) => f.hook('preExecute', () => (abort(), deny('no'))),
     code: 'none',
     message: 'no',
     stages: { post: true, body: false }
   },
-  'C093c during pre, throw': {
+  'C093c during pre, throw [core-17.pre-throw] [core-10.3.abort] [core-10.6]': {
     setUp: (f, abort) => f.hook('preExecute', () => (abort(), throwing(coded())())),
     code: 'CODED',
     message: 'thrown',
     stages: { post: false, body: false }
   },
-  'during approval, cancelled': {
+  'during approval, cancelled [core-17.approval-cancelled] [core-10.5.cancelled]': {
     setUp: (f, abort) => {
       f.hook('preExecute', () => ask())
       f.approver = async () => (abort(), { outcome: 'cancelled' })
@@ -79,7 +84,7 @@ const rows: Record<string, Row> = {
     code: ABD,
     stages: { post: true, guard: false, body: false }
   },
-  'during approval, allowed once raced in': {
+  'during approval, allowed once raced in [core-17.approval-allowed]': {
     setUp: (f, abort) => {
       f.hook('preExecute', () => ask())
       f.approver = async () => (abort(), { outcome: 'allowed-once' })
@@ -87,7 +92,7 @@ const rows: Record<string, Row> = {
     code: ABD,
     stages: { post: true, guard: true, body: false, 'around:before': false }
   },
-  'during approval, rejected': {
+  'during approval, rejected [core-17.approval-refused]': {
     setUp: (f, abort) => {
       f.hook('preExecute', () => ask())
       f.approver = async () => (abort(), { outcome: 'rejected' })
@@ -95,7 +100,7 @@ const rows: Record<string, Row> = {
     code: 'none',
     stages: { post: true, guard: false }
   },
-  'during approval, unavailable': {
+  'during approval, unavailable [core-17.approval-refused]': {
     setUp: (f, abort) => {
       f.hook('preExecute', () => ask())
       f.approver = async () => (abort(), { outcome: 'unavailable' })
@@ -103,7 +108,7 @@ const rows: Record<string, Row> = {
     code: 'none',
     stages: { post: true, guard: false }
   },
-  'no abort, approval cancelled': {
+  'no abort, approval cancelled [core-17.no-abort-cancelled]': {
     setUp: (f) => {
       f.hook('preExecute', () => ask())
       f.approver = async () => ({ outcome: 'cancelled' })
@@ -111,34 +116,34 @@ const rows: Record<string, Row> = {
     code: 'none',
     stages: { post: true }
   },
-  'C095a in a wrapper before next()': {
+  'C095a in a wrapper before next() [core-17.wrapper-next] [core-12.4.aborted]': {
     setUp: (f, abort) => f.hook('execute', (_e, next) => (abort(), next())),
     code: ABD,
     stages: { post: true, body: false }
   },
-  'C095c in a wrapper that never calls next(), Success': {
+  'C095c in a wrapper that never calls next(), Success [core-17.wrapper-success] [core-12.12]': {
     setUp: (f, abort) => f.hook('execute', () => (abort(), success({ additionalContexts: [contextFrom('w')] }))),
     code: ABD,
     stages: { post: true, body: false },
     contexts: ['w']
   },
-  'in a wrapper that never calls next(), Failure': {
+  'in a wrapper that never calls next(), Failure [core-17.wrapper-failure]': {
     setUp: (f, abort) => f.hook('execute', () => (abort(), { isError: true, error: { message: 'mine' }, content: [] })),
     code: 'none',
     message: 'mine',
     stages: { post: true }
   },
-  'C095d in a wrapper that throws': {
+  'C095d in a wrapper that throws [core-17.wrapper-failure] [core-12.10]': {
     setUp: (f, abort) => f.hook('execute', () => (abort(), throwing(coded())())),
     code: 'CODED',
     stages: { post: false, body: false }
   },
-  'C095b no abort, a wrapper supplies an aborted signal': {
+  'C095b no abort, a wrapper supplies an aborted signal [core-17.wrapper-signal] [core-12.4.aborted]': {
     setUp: (f) => f.hook('execute', (exec, next) => ((exec.signal = AbortSignal.abort()), next())),
     code: ABD,
     stages: { post: true, body: false }
   },
-  'no abort, a wrapper’s signal aborts while the body runs': {
+  'no abort, a wrapper’s signal aborts while the body runs [core-17.wrapper-signal-body] [core-12.6.success]': {
     setUp: (f) => {
       const own = new AbortController()
       f.hook('execute', (exec, next) => ((exec.signal = own.signal), next()))
@@ -147,7 +152,7 @@ const rows: Record<string, Row> = {
     code: 'ABORTED',
     stages: { post: true, body: true }
   },
-  'while the body runs, it returns a value': {
+  'while the body runs, it returns a value [core-17.body-value] [core-12.6.success]': {
     setUp: (f, abort) => {
       f.boom = (exec) => (exec.deferContext(contextFrom('n')), abort(), 1)
     },
@@ -155,14 +160,14 @@ const rows: Record<string, Row> = {
     contexts: ['n'],
     stages: { post: true }
   },
-  'while the body runs, it throws': {
+  'while the body runs, it throws [core-17.body-throw] [core-12.6.failure]': {
     setUp: (f, abort) => {
       f.boom = () => (abort(), throwing(coded())())
     },
     code: 'CODED',
     stages: { post: true }
   },
-  'while the body runs, it throws an AbortError': {
+  'while the body runs, it throws an AbortError [core-17.body-throw] [core-12.6.failure]': {
     setUp: (f, abort) => {
       f.boom = (exec) => {
         abort()
@@ -172,13 +177,13 @@ const rows: Record<string, Row> = {
     code: 'none',
     stages: { post: true }
   },
-  'while the body runs, its value is invalid': {
+  'while the body runs, its value is invalid [core-17.body-invalid]': {
     setUp: (f, abort) => {
       f.boom = () => abort()
     },
     code: 'INVALID_TOOL_OUTPUT'
   },
-  'C098 after the body, the wrapper still pending': {
+  'C098 after the body, the wrapper still pending [core-17.after-pending] [core-12.12]': {
     setUp: (f, abort) => {
       f.boom = (exec) => (exec.deferContext(contextFrom('n')), 1)
       f.hook('execute', async (_e, next) => {
@@ -191,12 +196,12 @@ const rows: Record<string, Row> = {
     contexts: ['n'],
     stages: { post: true }
   },
-  'after the body, the wrapper throws': {
+  'after the body, the wrapper throws [core-17.after-throw]': {
     setUp: (f, abort) => f.hook('execute', async (_e, next) => (await next(), abort(), throwing(coded())())),
     code: 'CODED',
     stages: { post: false }
   },
-  'C098 during post-execute, accept': {
+  'C098 during post-execute, accept [core-17.post-accept] [core-13.5]': {
     setUp: (f, abort) => {
       f.boom = (exec) => (exec.deferContext(contextFrom('n')), 1)
       f.hook('postExecute', () => (abort(), { kind: 'accept', additionalContexts: [contextFrom('p')] }))
@@ -204,7 +209,7 @@ const rows: Record<string, Row> = {
     code: 'ABORTED',
     contexts: ['n', 'p']
   },
-  'during post-execute, accept after a short circuit': {
+  'during post-execute, accept after a short circuit [core-17.post-accept] [core-13.5]': {
     setUp: (f, abort) => {
       f.hook('execute', () => success())
       f.hook('postExecute', (_e, _r, next) => (abort(), next()))
@@ -212,17 +217,17 @@ const rows: Record<string, Row> = {
     code: ABD,
     stages: { body: false }
   },
-  'C098 during post-execute, throw': {
+  'C098 during post-execute, throw [core-17.post-other] [core-13.5]': {
     setUp: (f, abort) => f.hook('postExecute', () => (abort(), throwing(coded())())),
     code: 'CODED'
   },
-  'C098 during post-execute, block': {
+  'C098 during post-execute, block [core-17.post-other] [core-13.5]': {
     setUp: (f, abort) =>
       f.hook('postExecute', () => (abort(), { kind: 'block', feedback: [{ type: 'text', text: 'b' }] })),
     code: 'none',
     message: 'b'
   },
-  'during post-execute, a failure': {
+  'during post-execute, a failure [core-13.5]': {
     setUp: (f, abort) => {
       f.boom = throwing(coded())
       f.hook('postExecute', (_e, _r, next) => (abort(), next()))
@@ -269,7 +274,7 @@ describe('the cancellation matrix (core.md §17)', () => {
     expect(codeOf(await fixture.pipeline.finalize(call, result))).toBe('ABORTED')
   })
 
-  it('C096 a cooperative body: ABORTED, and what it deferred is kept', async () => {
+  it('C096 a cooperative body: ABORTED, and what it deferred is kept [core-17.body-value] [core-30.aborted]', async () => {
     const fixture = new PipelineFixture()
     const call = fixture.start('coop')
     await fixture.entered('coop')
@@ -279,7 +284,7 @@ describe('the cancellation matrix (core.md §17)', () => {
     expect(contextsOf(result)).toEqual(['coop'])
   })
 
-  it('C096 a body that ignores its signal: the call stays pending until it returns', async () => {
+  it('C096 a body that ignores its signal: the call stays pending until it returns [core-17.body-ignores] [core-12.7.awaited]', async () => {
     const fixture = new PipelineFixture()
     const call = fixture.start('gate', { id: 'g' })
     await fixture.entered('g')
@@ -289,7 +294,7 @@ describe('the cancellation matrix (core.md §17)', () => {
     expect(codeOf(await call.result)).toBe('ABORTED')
   })
 
-  it('a wrapper may put another result in the place of an inner ABORTED', async () => {
+  it('a wrapper may put another result in the place of an inner ABORTED [core-17.wrapper-signal-body]', async () => {
     const fixture = new PipelineFixture()
     const own = new AbortController()
     fixture.boom = () => (own.abort(), 1)
@@ -303,7 +308,7 @@ describe('the cancellation matrix (core.md §17)', () => {
     expect(codeOf(inner!)).toBe('ABORTED')
   })
 
-  it('the deadline first, the caller later: TOOL_TIMEOUT', async () => {
+  it('the deadline first, the caller later: TOOL_TIMEOUT [core-17.deadline-first] [core-18.5.cooperative]', async () => {
     const { fixture, call, entered } = await timed(5)
     await entered
     await fixture.deadline.promise
@@ -312,7 +317,7 @@ describe('the cancellation matrix (core.md §17)', () => {
     expect(codeOf(await call.result)).toBe('TOOL_TIMEOUT')
   })
 
-  it('the caller first, the deadline later: ABORTED', async () => {
+  it('the caller first, the deadline later: ABORTED [core-17.caller-first]', async () => {
     const { fixture, call, entered } = await timed(60_000)
     await entered
     call.controller.abort()
@@ -320,7 +325,7 @@ describe('the cancellation matrix (core.md §17)', () => {
     expect(codeOf(await call.result)).toBe('ABORTED')
   })
 
-  it.each(['finalize', 'observer'])('during %s: no effect', async (stage) => {
+  it.each(['finalize', 'observer'])('during %s: no effect [core-17.finalize] [core-15.4]', async (stage) => {
     const fixture = new PipelineFixture()
     const controller = new AbortController()
     if (stage === 'finalize') fixture.finalizer = () => (controller.abort(), undefined)

@@ -24,7 +24,7 @@ describe('a body that throws (core.md §12.7)', () => {
     [{ code: 500 }, '[object Object]', 'none'],
     [new TestError('CODED', 'coded'), 'coded', 'CODED'],
     [undefined, 'undefined', 'none']
-  ])('C066 %o', async (thrown, message, code) => {
+  ])('C066 %o [core-12.7.message] [core-12.7.info]', async (thrown, message, code) => {
     const fixture = new PipelineFixture()
     fixture.boom = () => {
       throw thrown
@@ -36,7 +36,7 @@ describe('a body that throws (core.md §12.7)', () => {
     expect(fixture.stages).toContain('post')
   })
 
-  it('C022 typed arguments: INVALID_ARGS from inside the body stage, the author never entered', async () => {
+  it('C022 typed arguments: INVALID_ARGS from inside the body stage, the author never entered [core-5.2.stage] [core-30.tool-args]', async () => {
     const fixture = new PipelineFixture()
     const result = await fixture.call('need')
     expect(result).toMatchObject({
@@ -47,13 +47,13 @@ describe('a body that throws (core.md §12.7)', () => {
     expect(fixture.stages).toEqual(['pre', 'guard', 'around:before', 'around:after', 'post', 'finalize', 'observer'])
   })
 
-  it('C026 untyped registration: the body runs on anything', async () => {
+  it('C026 untyped registration: the body runs on anything [core-5.6]', async () => {
     expect(await new PipelineFixture().call('raw', {})).toMatchObject({ value: 'object' })
   })
 })
 
 describe('wrappers (core.md §12)', () => {
-  it('C070 never see a rejection of the body', async () => {
+  it('C070 never see a rejection of the body [core-12.1]', async () => {
     const fixture = new PipelineFixture()
     fixture.boom = () => Promise.reject(new TestError('CODED', 'coded'))
     let seen: ToolResult | undefined
@@ -63,7 +63,7 @@ describe('wrappers (core.md §12)', () => {
     expect(seen).toMatchObject({ error: { info: { name: 'TestError', code: 'CODED' } } })
   })
 
-  it('C090 see frozen results, successes and failures, which they cannot change', async () => {
+  it('C090 see frozen results, successes and failures, which they cannot change [core-12.13]', async () => {
     const fixture = new PipelineFixture()
     fixture.hook('execute', async (_exec, next) => {
       const result = (await next()) as any
@@ -76,7 +76,7 @@ describe('wrappers (core.md §12)', () => {
     expect(messageIn(await fixture.call('boom'))).toBe('exploded')
   })
 
-  it('C071 a short circuit renders by the tool, without the body, through post-execute', async () => {
+  it('C071 a short circuit renders by the tool, without the body, through post-execute [core-12.9] [core-12.8.success]', async () => {
     const fixture = new PipelineFixture()
     fixture.hook('execute', () => success('v', { meta: { mine: 1 }, concludesTurn: true, extra: 1 }))
     expect(await fixture.call('meta', { v: 'x' })).toStrictEqual({
@@ -89,7 +89,7 @@ describe('wrappers (core.md §12)', () => {
     expect(fixture.stages).toContain('post')
   })
 
-  it('a copy of the success keeps its value, its contexts and its conclusion', async () => {
+  it('a copy of the success keeps its value, its contexts and its conclusion [core-12.8.success] [core-19.3.preserved]', async () => {
     const fixture = new PipelineFixture()
     fixture.boom = (exec) => (exec.concludeTurn(), 7)
     fixture.hook('execute', async (_exec, next) => ({
@@ -102,7 +102,7 @@ describe('wrappers (core.md §12)', () => {
     expect(contextsOf(result)).toEqual(['w'])
   })
 
-  it('a success of another call is made anew as well', async () => {
+  it('a success of another call is made anew as well [core-12.8.success]', async () => {
     const fixture = new PipelineFixture()
     let cached: ToolResult | undefined
     fixture.hook('execute', async (_exec, next) => (cached ??= await next()))
@@ -112,7 +112,7 @@ describe('wrappers (core.md §12)', () => {
     expect(second).not.toBe(cached)
   })
 
-  it('a failure of their own is kept, field by field, detached and frozen', async () => {
+  it('a failure of their own is kept, field by field, detached and frozen [core-12.8.failure] [core-1.meta-null]', async () => {
     const fixture = new PipelineFixture()
     const own = {
       isError: true as const,
@@ -136,7 +136,7 @@ describe('wrappers (core.md §12)', () => {
     expect(Object.isFrozen(own.content[0])).toBe(false)
   })
 
-  it('a failure without info, meta and contexts has none', async () => {
+  it('a failure without info, meta and contexts has none [core-1.presence]', async () => {
     const fixture = new PipelineFixture()
     fixture.hook('execute', () => ({
       isError: true,
@@ -170,18 +170,22 @@ describe('wrappers (core.md §12)', () => {
   })
 
   it.each<[string, unknown, string]>([
-    ['undefined', undefined, 'none'],
+    ['undefined [core-9.5.around-value]', undefined, 'none'],
     ['a string', 'text', 'none'],
     ['an object without isError', {}, 'none'],
     ['a truthy isError', { isError: 1, value: 1 }, 'none'],
-    ['a success without a value', { isError: false, content: [] }, 'INVALID_TOOL_OUTPUT'],
-    ['a success of the wrong type', { isError: false, value: 1 }, 'INVALID_TOOL_OUTPUT'],
+    [
+      'a success without a value [core-9.5.around-value] [core-12.8.final] [core-30.tool-output]',
+      { isError: false, content: [] },
+      'INVALID_TOOL_OUTPUT'
+    ],
+    ['a success of the wrong type [core-12.8.final]', { isError: false, value: 1 }, 'INVALID_TOOL_OUTPUT'],
     ['a lossy success', { isError: false, value: undefined }, 'INVALID_TOOL_OUTPUT'],
     ['a success with contexts that are no list', { isError: false, value: 'x', additionalContexts: 'x' }, 'none'],
-    ['a failure without error', { isError: true, content: [] }, 'none'],
+    ['a failure without error [core-9.5.around-failure]', { isError: true, content: [] }, 'none'],
     ['a failure without a message', { isError: true, error: {}, content: [] }, 'none'],
     [
-      'a failure with info: undefined',
+      'a failure with info: undefined [core-9.5.around-failure]',
       { isError: true, error: { message: 'm', info: undefined }, content: [] },
       'none'
     ],
@@ -210,7 +214,7 @@ describe('wrappers (core.md §12)', () => {
     expect(fixture.stages).toEqual(['pre', 'guard', 'finalize', 'observer'])
   })
 
-  it('a success for a tool that is gone is UNKNOWN_TOOL, past post-execute', async () => {
+  it('a success for a tool that is gone is UNKNOWN_TOOL, past post-execute [core-12.8.final] [core-30.tool-not-found]', async () => {
     const fixture = new PipelineFixture()
     const agent = fixture.agent('a')
     const undo = fixture.register(
@@ -235,21 +239,24 @@ describe('wrappers (core.md §12)', () => {
   it.each([
     [new Error('w'), 'none'],
     [new TestError('W', 'w'), 'W']
-  ])('C074 a throw (%s) fails the call, past post-execute, and loses the contexts', async (error, code) => {
-    const fixture = new PipelineFixture()
-    fixture.boom = (exec) => (exec.deferContext(contextFrom('n')), 1)
-    fixture.hook('execute', async (_exec, next) => {
-      await next()
-      throw error
-    })
-    const result = await fixture.call('boom')
-    expect(result).toMatchObject({ error: { message: 'w' } })
-    expect(codeOf(result)).toBe(code)
-    expect(contextsOf(result)).toBeUndefined()
-    expect(fixture.stages).toEqual(['pre', 'guard', 'around:before', 'body', 'finalize', 'observer'])
-  })
+  ])(
+    'C074 a throw (%s) fails the call, past post-execute, and loses the contexts [core-12.10]',
+    async (error, code) => {
+      const fixture = new PipelineFixture()
+      fixture.boom = (exec) => (exec.deferContext(contextFrom('n')), 1)
+      fixture.hook('execute', async (_exec, next) => {
+        await next()
+        throw error
+      })
+      const result = await fixture.call('boom')
+      expect(result).toMatchObject({ error: { message: 'w' } })
+      expect(codeOf(result)).toBe(code)
+      expect(contextsOf(result)).toBeUndefined()
+      expect(fixture.stages).toEqual(['pre', 'guard', 'around:before', 'body', 'finalize', 'observer'])
+    }
+  )
 
-  it('retry: each next() runs the inner chain and the body again, and deferred contexts add up', async () => {
+  it('retry: each next() runs the inner chain and the body again, and deferred contexts add up [core-9.4.retry]', async () => {
     const fixture = new PipelineFixture()
     let attempts = 0
     fixture.boom = (exec) => {
@@ -274,7 +281,7 @@ describe('wrappers (core.md §12)', () => {
     expect(fixture.stages.filter((stage) => stage === 'around:before')).toHaveLength(3)
   })
 
-  it('the first attempt may win: any result that next() produced is kept as it is', async () => {
+  it('the first attempt may win: any result that next() produced is kept as it is [core-12.8.kept]', async () => {
     const fixture = new PipelineFixture()
     let attempts = 0
     fixture.boom = () => (attempts += 1)
@@ -287,7 +294,7 @@ describe('wrappers (core.md §12)', () => {
     expect(attempts).toBe(2)
   })
 
-  it('a concurrent second next() fails the call once both bodies are done', async () => {
+  it('a concurrent second next() fails the call once both bodies are done [core-9.4.concurrent]', async () => {
     const fixture = new PipelineFixture()
     fixture.hook('execute', (_exec, next) => {
       const first = next()
@@ -302,7 +309,7 @@ describe('wrappers (core.md §12)', () => {
     expect(fixture.stages).not.toContain('post')
   })
 
-  it('one that returns early waits for the body it started (core.md §12.7)', async () => {
+  it('one that returns early waits for the body it started (core.md §12.7) [core-12.7.awaited]', async () => {
     const fixture = new PipelineFixture()
     fixture.hook('execute', (_exec, next) => (void next(), success('early')))
     const call = fixture.start('gate', { id: 'g' })
@@ -329,7 +336,7 @@ describe('signals (core.md §12.2, §12.3)', () => {
     return seen
   }
 
-  it('C076 without a wrapper the body gets the caller’s very signal', async () => {
+  it('C076 without a wrapper the body gets the caller’s very signal [core-12.3.same]', async () => {
     const fixture = new PipelineFixture()
     const seen = capture(fixture)
     const call = fixture.start('boom')
@@ -338,7 +345,7 @@ describe('signals (core.md §12.2, §12.3)', () => {
     expect(seen[0]).toBe(call.controller.signal)
   })
 
-  it('C076 a wrapper’s own signal is fused with the caller’s for the body, and put back after it', async () => {
+  it('C076 a wrapper’s own signal is fused with the caller’s for the body, and put back after it [core-12.2.signal] [core-12.3.fused] [core-12.3.released] [core-12.3.restored]', async () => {
     const fixture = new PipelineFixture()
     const own = new AbortController()
     const bodySignal = deferred<AbortSignal>()
@@ -369,7 +376,7 @@ describe('signals (core.md §12.2, §12.3)', () => {
     expect(getEventListeners(call.controller.signal, 'abort')).toEqual([])
   })
 
-  it('only a signal can be set, and only around', async () => {
+  it('only a signal can be set, and only around [core-12.2.nothing-else] [core-8.7]', async () => {
     const fixture = new PipelineFixture()
     const seen = capture(fixture)
     const own = new AbortController().signal
@@ -389,7 +396,7 @@ describe('signals (core.md §12.2, §12.3)', () => {
 })
 
 describe('what a body says to the loop (core.md §19)', () => {
-  it('C084 contexts: deferred in call order, then the wrapper’s, then the decision’s', async () => {
+  it('C084 contexts: deferred in call order, then the wrapper’s, then the decision’s [core-12.11] [core-13.2.contexts] [core-19.1.order] [core-19.2]', async () => {
     const fixture = new PipelineFixture()
     fixture.boom = async ({ deferContext }: RunContext) => {
       deferContext(contextFrom('n1'))
@@ -421,7 +428,7 @@ describe('what a body says to the loop (core.md §19)', () => {
     expect(contextsOf(await fixture.call('boom'))).toEqual(['n'])
   })
 
-  it('concludeTurn bears detaching, and counts only on a success', async () => {
+  it('concludeTurn bears detaching, and counts only on a success [core-19.3.success] [core-19.3.detached]', async () => {
     const fixture = new PipelineFixture()
     fixture.boom = ({ concludeTurn }) => (concludeTurn(), 1)
     expect(await fixture.call('boom')).toMatchObject({ concludesTurn: true })
@@ -432,7 +439,7 @@ describe('what a body says to the loop (core.md §19)', () => {
     expect('concludesTurn' in (await fixture.call('boom'))).toBe(false)
   })
 
-  it('is not heard before and after the around stage', async () => {
+  it('is not heard before and after the around stage [core-19.1.late]', async () => {
     const fixture = new PipelineFixture()
     fixture.hook('preExecute', (exec, next) => {
       const early = exec as RunContext
@@ -474,7 +481,7 @@ describe('what a body says to the loop (core.md §19)', () => {
     expect(await fixture.call('boom')).toMatchObject({ isError: false })
   })
 
-  it('a nested call has its own policy and observers, and no metadata', async () => {
+  it('a nested call has its own policy and observers, and no metadata [core-1.parent] [core-20]', async () => {
     const fixture = new PipelineFixture()
     fixture.boom = async (exec) => {
       const inner = await fixture.call(

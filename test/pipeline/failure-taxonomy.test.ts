@@ -33,24 +33,34 @@ const defer =
 
 /** Every row of core.md §16, some of them in several ways. */
 const rows: Record<string, Row> = {
-  'arguments not lossless': { args: new Map(), code: 'none', post: false, body: false },
-  'code-mode collapse': {
+  'arguments not lossless [core-16.arguments]': { args: new Map(), code: 'none', post: false, body: false },
+  'code-mode collapse [core-16.collapse] [core-30.tool-not-found]': {
     mode: 'code',
     code: 'UNKNOWN_TOOL',
     errorName: 'ToolNotFoundError',
     post: false,
     body: false
   },
-  'aborted at entry': {
+  'aborted at entry [core-16.entry]': {
     isAbortedAtEntry: true,
     code: 'ABORTED_BEFORE_DISPATCH',
     errorName: 'AbortError',
     post: false,
     body: false
   },
-  'pre throw': { setUp: (f) => f.hook('preExecute', throwing(coded())), code: 'CODED', post: false, body: false },
-  'guard throw': { setUp: (f) => f.guard(throwing(coded())), code: 'CODED', post: false, body: false },
-  'approval infrastructure throw': {
+  'pre throw [core-16.infrastructure]': {
+    setUp: (f) => f.hook('preExecute', throwing(coded())),
+    code: 'CODED',
+    post: false,
+    body: false
+  },
+  'guard throw [core-16.infrastructure]': {
+    setUp: (f) => f.guard(throwing(coded())),
+    code: 'CODED',
+    post: false,
+    body: false
+  },
+  'approval infrastructure throw [core-16.infrastructure]': {
     setUp: (f) => {
       f.hook('preExecute', () => ask())
       f.approver = () => Promise.reject(coded())
@@ -59,9 +69,14 @@ const rows: Record<string, Row> = {
     post: false,
     body: false
   },
-  deny: { setUp: (f) => f.hook('preExecute', () => deny('no')), code: 'none', post: true, body: false },
-  'guard denial': { setUp: (f) => f.guard(() => 'no'), code: 'none', post: true, body: false },
-  'approval denial': {
+  'deny [core-16.denial]': {
+    setUp: (f) => f.hook('preExecute', () => deny('no')),
+    code: 'none',
+    post: true,
+    body: false
+  },
+  'guard denial [core-16.denial]': { setUp: (f) => f.guard(() => 'no'), code: 'none', post: true, body: false },
+  'approval denial [core-16.denial]': {
     setUp: (f) => {
       f.hook('preExecute', () => ask())
       f.approver = async () => ({ outcome: 'rejected' })
@@ -70,14 +85,14 @@ const rows: Record<string, Row> = {
     post: true,
     body: false
   },
-  'aborted during pre': {
+  'aborted during pre [core-16.aborted-in-policy]': {
     setUp: (f, abort) => f.hook('preExecute', (_e, next) => (abort(), next())),
     code: 'ABORTED_BEFORE_DISPATCH',
     errorName: 'AbortError',
     post: true,
     body: false
   },
-  'aborted during approval': {
+  'aborted during approval [core-16.aborted-in-policy]': {
     setUp: (f, abort) => {
       f.hook('preExecute', () => ask())
       f.approver = async () => (abort(), { outcome: 'cancelled' })
@@ -87,21 +102,21 @@ const rows: Record<string, Row> = {
     post: true,
     body: false
   },
-  'aborted during guards': {
+  'aborted during guards [core-16.aborted-in-policy]': {
     setUp: (f, abort) => f.guard(() => (abort(), undefined)),
     code: 'ABORTED_BEFORE_DISPATCH',
     errorName: 'AbortError',
     post: true,
     body: false
   },
-  'unknown tool at dispatch': {
+  'unknown tool at dispatch [core-16.unknown-tool] [core-30.tool-not-found]': {
     name: 'ghost',
     code: 'UNKNOWN_TOOL',
     errorName: 'ToolNotFoundError',
     post: true,
     body: false
   },
-  'aborted before the body inside the around stage': {
+  'aborted before the body inside the around stage [core-16.aborted-before-body]': {
     setUp: (f, abort) =>
       f.hook(
         'execute',
@@ -113,14 +128,14 @@ const rows: Record<string, Row> = {
     contexts: ['wrapper'],
     body: false
   },
-  'typed-argument violation': {
+  'typed-argument violation [core-16.typed-arguments]': {
     name: 'need',
     code: 'INVALID_ARGS',
     errorName: 'ToolArgsError',
     post: true,
     body: false
   },
-  'body throw': {
+  'body throw [core-16.body-throw]': {
     setUp: (f) => {
       f.boom = defer(throwing(coded()))
     },
@@ -129,7 +144,7 @@ const rows: Record<string, Row> = {
     contexts: ['body'],
     body: true
   },
-  'body throw, uncoded': {
+  'body throw, uncoded [core-16.body-throw] [core-30.uncoded]': {
     setUp: (f) => {
       f.boom = defer(throwing(new Error('x')))
     },
@@ -138,7 +153,7 @@ const rows: Record<string, Row> = {
     contexts: ['body'],
     body: true
   },
-  'body value invalid': {
+  'body value invalid [core-16.output] [core-30.tool-output]': {
     setUp: (f) => {
       f.boom = defer(() => undefined)
     },
@@ -148,7 +163,7 @@ const rows: Record<string, Row> = {
     contexts: ['body'],
     body: true
   },
-  'aborted after body success': {
+  'aborted after body success [core-16.aborted-after-body] [core-30.aborted]': {
     setUp: (f, abort) => {
       f.boom = defer(() => (abort(), 1))
     },
@@ -158,7 +173,7 @@ const rows: Record<string, Row> = {
     contexts: ['body'],
     body: true
   },
-  deadline: {
+  'deadline [core-16.deadline]': {
     name: 'coop',
     setUp: (f) => f.tools.mount(timeout),
     code: 'TOOL_TIMEOUT',
@@ -167,19 +182,19 @@ const rows: Record<string, Row> = {
     contexts: ['coop'],
     body: true
   },
-  'wrapper throw': {
+  'wrapper throw [core-16.wrapper]': {
     setUp: (f) => f.hook('execute', async (_e, next) => (await next(), throwing(coded())())),
     code: 'CODED',
     post: false,
     body: true
   },
-  'wrapper garbage': {
+  'wrapper garbage [core-16.wrapper]': {
     setUp: (f) => f.hook('execute', () => undefined as never),
     code: 'none',
     post: false,
     body: false
   },
-  'wrapper, invalid Success': {
+  'wrapper, invalid Success [core-16.wrapper]': {
     name: 'echo',
     setUp: (f) => f.hook('execute', async (_e, next) => ({ ...(await next()), value: 1 }) as never),
     code: 'INVALID_TOOL_OUTPUT',
@@ -187,7 +202,7 @@ const rows: Record<string, Row> = {
     post: false,
     body: true
   },
-  'wrapper, Success for an unknown tool': {
+  'wrapper, Success for an unknown tool [core-16.wrapper] [core-30.tool-not-found]': {
     name: 'ghost',
     setUp: (f) => f.hook('execute', () => ({ isError: false, value: 1, content: [] })),
     code: 'UNKNOWN_TOOL',
@@ -195,21 +210,26 @@ const rows: Record<string, Row> = {
     post: false,
     body: false
   },
-  'post block': {
+  'post block [core-16.block]': {
     setUp: (f) => f.hook('postExecute', () => ({ kind: 'block', feedback: [{ type: 'text', text: 'b' }] })),
     code: 'none',
     post: true,
     body: true,
     authored: true
   },
-  'post throw': { setUp: (f) => f.hook('postExecute', throwing(coded())), code: 'CODED', post: true, body: true },
-  'post, bad decision': {
+  'post throw [core-16.post]': {
+    setUp: (f) => f.hook('postExecute', throwing(coded())),
+    code: 'CODED',
+    post: true,
+    body: true
+  },
+  'post, bad decision [core-16.post]': {
     setUp: (f) => f.hook('postExecute', () => undefined as never),
     code: 'none',
     post: true,
     body: true
   },
-  'post, invalid value replacement': {
+  'post, invalid value replacement [core-16.post]': {
     name: 'echo',
     setUp: (f) => f.hook('postExecute', () => ({ kind: 'accept', value: 1 })),
     code: 'INVALID_TOOL_OUTPUT',
@@ -217,13 +237,13 @@ const rows: Record<string, Row> = {
     post: true,
     body: true
   },
-  'result not lossless': {
+  'result not lossless [core-16.result]': {
     setUp: (f) => f.hook('postExecute', () => ({ kind: 'accept', content: [{ type: 'x', n: 1n as never }] })),
     code: 'none',
     post: true,
     body: true
   },
-  'finalizer throw': {
+  'finalizer throw [core-16.finalizer]': {
     setUp: (f) => {
       f.finalizer = throwing(coded())
     },
@@ -231,7 +251,7 @@ const rows: Record<string, Row> = {
     post: true,
     body: true
   },
-  'finalizer, not lossless': {
+  'finalizer, not lossless [core-16.finalizer]': {
     setUp: (f) => {
       f.finalizer = () => [1n as never]
     },
@@ -241,7 +261,7 @@ const rows: Record<string, Row> = {
   }
 }
 
-describe('the failure taxonomy (core.md §16)', () => {
+describe('the failure taxonomy (core.md §16) [core-13.1] [core-16.content] [core-1.failure-keys]', () => {
   it.each(Object.entries(rows))('%s', async (_origin, row) => {
     const fixture = new PipelineFixture(row.mode && { mode: row.mode })
     fixture.boom = defer(() => 1)

@@ -36,7 +36,7 @@ describe('the finalizer (core.md §14)', () => {
         fixture.call('echo')
       )
     ]
-  ])('C086 is called once for %s, with a frozen result', async (_what, run) => {
+  ])('C086 is called once for %s, with a frozen result [core-14.2.once]', async (_what, run) => {
     const fixture = new PipelineFixture()
     fixture.finalizer = (_exec, result) => {
       expect(Object.isFrozen(result) && Object.isFrozen(result.content)).toBe(true)
@@ -46,14 +46,14 @@ describe('the finalizer (core.md §14)', () => {
     expect(count(fixture)).toBe(1)
   })
 
-  it('C086 undefined keeps the very result', async () => {
+  it('C086 undefined keeps the very result [core-14.2.content]', async () => {
     const fixture = new PipelineFixture()
     let seen: unknown
     fixture.finalizer = (_exec, result) => ((seen = result), undefined)
     expect(await fixture.call('echo')).toBe(seen)
   })
 
-  it('C086 replaces the content and nothing else', async () => {
+  it('C086 replaces the content and nothing else [core-14.2.content]', async () => {
     const fixture = new PipelineFixture()
     const content = [{ type: 'text', text: 'final' }]
     fixture.finalizer = () => content
@@ -70,7 +70,7 @@ describe('the finalizer (core.md §14)', () => {
     expect(Object.isFrozen(fixture.observed[0]?.result.content[0])).toBe(true)
   })
 
-  it('C086 a throw is the outcome, and it is not called again', async () => {
+  it('C086 a throw is the outcome, and it is not called again [core-14.3]', async () => {
     const fixture = new PipelineFixture()
     fixture.finalizer = () => {
       throw new TestError('F', 'finalizer broke')
@@ -84,7 +84,7 @@ describe('the finalizer (core.md §14)', () => {
     expect(count(fixture)).toBe(1)
   })
 
-  it('writing to the result is a throw', async () => {
+  it('writing to the result is a throw [core-14.4.frozen]', async () => {
     const fixture = new PipelineFixture()
     fixture.finalizer = (_exec, result) => {
       ;(result as any).value = 'x'
@@ -94,12 +94,12 @@ describe('the finalizer (core.md §14)', () => {
   })
 
   it.each<[string, () => unknown]>([
-    ['a promise', async () => []],
+    ['a promise [core-14.4.lossy]', async () => []],
     ['a rejecting promise', () => Promise.reject(new Error('nobody awaits this'))],
     ['null', () => null],
-    ['a string', () => 'x'],
-    ['something else than blocks', () => ['x']],
-    ['a function inside', () => [{ type: 'text', text: () => 1 }]]
+    ['a string [core-14.4.blocks]', () => 'x'],
+    ['something else than blocks [core-14.4.blocks]', () => ['x']],
+    ['a function inside [core-14.4.lossy]', () => [{ type: 'text', text: () => 1 }]]
   ])('%s for content is a failure without info', async (_what, finalizer) => {
     const fixture = new PipelineFixture()
     fixture.finalizer = finalizer as never
@@ -111,7 +111,7 @@ describe('the finalizer (core.md §14)', () => {
   })
 })
 
-it('C088 lossy policy output is a failure without info, before the finalizer sees it', async () => {
+it('C088 lossy policy output is a failure without info, before the finalizer sees it [core-14.1]', async () => {
   const fixture = new PipelineFixture()
   fixture.hook('postExecute', () => ({ kind: 'block', feedback: [{ type: 'text', text: 'x', f: (() => 1) as never }] }))
   let seen: unknown
@@ -122,7 +122,7 @@ it('C088 lossy policy output is a failure without info, before the finalizer see
   expect(messageIn(result)).toContain('lossless')
 })
 
-it('C090 the outcome is deeply frozen, and the very object that the observer got', async () => {
+it('C090 the outcome is deeply frozen, and the very object that the observer got [core-14.5]', async () => {
   const fixture = new PipelineFixture()
   fixture.boom = (exec) => (exec.deferContext(contextFrom('n')), { a: { b: [1] } })
   const result: any = await fixture.call('boom')

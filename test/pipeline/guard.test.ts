@@ -10,7 +10,7 @@ describe('guards (core.md §11)', () => {
     return { parent, own, guard }
   }
 
-  it('C057 run global first, then down the chain; agent-less calls meet the global ones', async () => {
+  it('C057 run global first, then down the chain; agent-less calls meet the global ones [core-11.2] [core-11.1.when]', async () => {
     const fixture = new PipelineFixture()
     const seen: string[] = []
     const { parent, own, guard } = noted(fixture, seen)
@@ -27,7 +27,7 @@ describe('guards (core.md §11)', () => {
     expect(seen).toEqual([])
   })
 
-  it('C057 the first denial ends the pass, and goes through post-execute', async () => {
+  it('C057 the first denial ends the pass, and goes through post-execute [core-11.1.first]', async () => {
     const fixture = new PipelineFixture()
     const seen: string[] = []
     const { own, guard } = noted(fixture, seen)
@@ -45,7 +45,7 @@ describe('guards (core.md §11)', () => {
     expect(fixture.stages).toEqual(['pre', 'guard', 'post', 'finalize', 'observer'])
   })
 
-  it('C058 a throw fails the call, without post-execute and body', async () => {
+  it('C058 a throw fails the call, without post-execute and body [core-11.5.throw]', async () => {
     const fixture = new PipelineFixture()
     fixture.guard(() => {
       throw new TestError('G', 'guard broke')
@@ -55,7 +55,7 @@ describe('guards (core.md §11)', () => {
     expect(fixture.stages).toEqual(['pre', 'guard', 'finalize', 'observer'])
   })
 
-  it('cannot be got around by a prepended hook that allows', async () => {
+  it('cannot be got around by a prepended hook that allows [core-11.1.monotonic]', async () => {
     const fixture = new PipelineFixture()
     fixture.guard(() => 'stands')
     fixture.hook('preExecute', () => ({ kind: 'allow' }), { prepend: true })
@@ -69,7 +69,7 @@ describe('guards (core.md §11)', () => {
     ['0', () => 0],
     ['a promise', () => Promise.resolve(undefined)],
     ['a rejecting promise', () => Promise.reject(new Error('async guard'))]
-  ])('fails closed for %s', async (_what, answer) => {
+  ])('fails closed for %s [core-11.5.invalid]', async (_what, answer) => {
     const fixture = new PipelineFixture()
     fixture.guard(answer as () => string)
     const result = await fixture.call('echo')
@@ -85,7 +85,7 @@ describe('guards (core.md §11)', () => {
     expect(messageIn(await fixture.call('echo'))).toContain('echo')
   })
 
-  it('the same function twice is two registrations, each with its own undo', async () => {
+  it('the same function twice is two registrations, each with its own undo [core-11.3]', async () => {
     const fixture = new PipelineFixture({ traced: false })
     let count = 0
     const guard = () => ((count += 1), undefined)
@@ -99,7 +99,7 @@ describe('guards (core.md §11)', () => {
     expect(count).toBe(3)
   })
 
-  it('one added by a running guard of its scope is asked in the same pass', async () => {
+  it('one added by a running guard of its scope is asked in the same pass [core-11.4.live]', async () => {
     const fixture = new PipelineFixture({ traced: false })
     fixture.guard(() => {
       fixture.guard(() => 'added')
@@ -108,7 +108,7 @@ describe('guards (core.md §11)', () => {
     expect(messageIn(await fixture.call('echo'))).toBe('added')
   })
 
-  it('one added after the pass emptied its scope waits for the next call', async () => {
+  it('one added after the pass emptied its scope waits for the next call [core-11.4.emptied]', async () => {
     const fixture = new PipelineFixture({ traced: false })
     const undo = fixture.guard(() => {
       undo()

@@ -13,7 +13,7 @@ describe('a chain (core.md §9)', () => {
     expect(await chain([])).toBe('last')
   })
 
-  it('runs the first listener outermost, and takes plain values', async () => {
+  it('runs the first listener outermost, and takes plain values [core-9.1.order] [core-9.2.next] [core-9.2.short] [core-9.3.plain]', async () => {
     const wrap =
       (word: string): Listener =>
       async (next) =>
@@ -30,14 +30,14 @@ describe('a chain (core.md §9)', () => {
       }
     ],
     ['a rejection', () => Promise.reject(new Error('out'))]
-  ])('takes %s as a rejection that outer listeners see', async (_what, failing) => {
+  ])('takes %s as a rejection that outer listeners see [core-9.3.throw]', async (_what, failing) => {
     await expect(chain([(next) => next(), failing])).rejects.toThrow('out')
     expect(await chain([(next) => next().catch((error: Error) => `caught ${error.message}`), failing])).toBe(
       'caught out'
     )
   })
 
-  it('lets the around stage enter the whole inner chain again, in sequence', async () => {
+  it('lets the around stage enter the whole inner chain again, in sequence [core-9.4.retry]', async () => {
     const entered: string[] = []
     let attempts = 0
     const outcome = await chain(
@@ -66,16 +66,20 @@ describe('a chain (core.md §9)', () => {
   })
 
   it.each<[string, boolean, Listener]>([
-    ['a second call elsewhere', false, async (next) => (await next(), next())],
+    ['a second call elsewhere [core-9.4.second]', false, async (next) => (await next(), next())],
     ['a second call that is swallowed', false, async (next) => (await next(), await next().catch(() => ''), 'kept')],
-    ['a concurrent second call', true, async (next) => (await Promise.all([next(), next()])).join()],
+    [
+      'a concurrent second call [core-9.4.concurrent]',
+      true,
+      async (next) => (await Promise.all([next(), next()])).join()
+    ],
     ['a concurrent call nobody awaits', true, (next) => (void next(), void next(), 'kept')]
   ])('fails for %s', async (_what, around, listener) => {
     await expect(chain([listener], around)).rejects.toThrow(/next\(\)/)
     await expect(chain([(next) => next().catch(() => 'hidden'), listener], around)).rejects.toThrow(/next\(\)/)
   })
 
-  it('fails for a call after the listener has settled, while the stage still runs', async () => {
+  it('fails for a call after the listener has settled, while the stage still runs [core-9.4.late]', async () => {
     const late = deferred<() => Promise<string>>()
     const outcome = chain([
       async (next) => {
@@ -135,7 +139,7 @@ describe('hooks of scopes', () => {
     expect(hooksOf('preExecute', child.chain)).toBe(hooksOf('execute', tree.global.chain))
   })
 
-  it('come from the root down, by registration, `prepend` first within its scope', () => {
+  it('come from the root down, by registration, `prepend` first within its scope [core-9.1.order] [core-9.1.prepend]', () => {
     const tree = new ScopeTree()
     const child = tree.create('child')
     const [a, b, c, d] = [() => 'a', () => 'b', () => 'c', () => 'd']
@@ -156,7 +160,7 @@ describe('hooks of scopes', () => {
     expect(() => addHook(global, 'onResult', undefined as never)).toThrow(TypeError)
   })
 
-  it('are captured when the stage starts: one disposed meanwhile is gone for the next call', async () => {
+  it('are captured when the stage starts: one disposed meanwhile is gone for the next call [core-9.1.captured]', async () => {
     const fixture = new PipelineFixture({ traced: false })
     const seen: string[] = []
     fixture.hook('preExecute', (_exec, next) => {
@@ -169,7 +173,7 @@ describe('hooks of scopes', () => {
     expect(seen).toEqual(['c1'])
   })
 
-  it('C049 reach the agents of their scope and below; unscoped ones see every call', async () => {
+  it('C049 reach the agents of their scope and below; unscoped ones see every call [core-7.14.hooks]', async () => {
     const fixture = new PipelineFixture()
     const parent = fixture.agent('p')
     const child = fixture.agent('c', parent.scope)
@@ -183,15 +187,18 @@ describe('hooks of scopes', () => {
     expect(fixture.observed).toHaveLength(4)
   })
 
-  it.each(['preExecute', 'postExecute'] as const)('a second next() in %s fails the call there', async (stage) => {
-    const fixture = new PipelineFixture()
-    fixture.hook(stage, async (...args: any[]) => {
-      const next = args.at(-1)
-      await next()
-      return next()
-    })
-    const result = await fixture.call('echo')
-    expect(codeOf(result)).toBe('none')
-    expect(messageIn(result)).toContain('next()')
-  })
+  it.each(['preExecute', 'postExecute'] as const)(
+    'a second next() in %s fails the call there [core-9.4.second]',
+    async (stage) => {
+      const fixture = new PipelineFixture()
+      fixture.hook(stage, async (...args: any[]) => {
+        const next = args.at(-1)
+        await next()
+        return next()
+      })
+      const result = await fixture.call('echo')
+      expect(codeOf(result)).toBe('none')
+      expect(messageIn(result)).toContain('next()')
+    }
+  )
 })

@@ -8,7 +8,7 @@ import { PipelineFixture, TestError, codeOf, messageIn } from '../helpers/pipeli
 const aborted = AbortSignal.abort()
 
 describe('the result of a plain call', () => {
-  it('C001 has exactly the keys of its shape, and the observer gets an equal one once', async () => {
+  it('C001 has exactly the keys of its shape, and the observer gets an equal one once [core-1.presence] [core-1.failure-keys]', async () => {
     const fixture = new PipelineFixture()
     const result = await fixture.call('echo', { text: 'hi' })
     expect(result).toStrictEqual({ isError: false, value: 'hi', content: [{ type: 'text', text: 'hi' }] })
@@ -16,7 +16,7 @@ describe('the result of a plain call', () => {
     expect(fixture.observed.map((seen) => seen.result)).toStrictEqual([result])
   })
 
-  it('is the same without any hook in the way', async () => {
+  it('is the same without any hook in the way [core-10.1.default]', async () => {
     const fixture = new PipelineFixture({ traced: false })
     expect(await fixture.call('echo', { text: 'hi' })).toStrictEqual({
       isError: false,
@@ -39,7 +39,7 @@ describe('arguments (core.md §8.3)', () => {
     }
   })
 
-  it('C002 are frozen for the body, and neither frozen nor shared for the caller', async () => {
+  it('C002 are frozen for the body, and neither frozen nor shared for the caller [core-8.3] [core-10.2]', async () => {
     const fixture = new PipelineFixture()
     fixture.register(mutating)
     const args = { nested: { x: 0 } }
@@ -59,7 +59,7 @@ describe('arguments (core.md §8.3)', () => {
     ['exec.name', (exec: any) => (exec.name = 'boom')],
     ['exec.signal', (exec: any) => (exec.signal = aborted)],
     ['a new member', (exec: any) => (exec.extra = 1)]
-  ])('C002 a pre hook that assigns %s fails, and changes nothing', async (_what, assign) => {
+  ])('C002 a pre hook that assigns %s fails, and changes nothing [core-8.7] [core-10.2]', async (_what, assign) => {
     const fixture = new PipelineFixture()
     fixture.hook('preExecute', (exec, next) => {
       expect(() => assign(exec)).toThrow(TypeError)
@@ -83,16 +83,19 @@ describe('arguments (core.md §8.3)', () => {
     ['a cycle', cyclic],
     ['-0', { n: -0 }],
     ['undefined inside', [undefined]]
-  ])('C008 %s fails without info, policy or body, and is observed once', async (_what, args) => {
-    const fixture = new PipelineFixture()
-    const result = await fixture.call('raw', args)
-    expect(codeOf(result)).toBe('none')
-    expect(messageIn(result)).toContain('lossless JSON')
-    expect(fixture.stages).toEqual(['finalize', 'observer'])
-    expect(fixture.observed[0]?.exec.arguments).toBeUndefined()
-  })
+  ])(
+    'C008 %s fails without info, policy or body, and is observed once [core-8.4.failure] [core-10.1.not-early]',
+    async (_what, args) => {
+      const fixture = new PipelineFixture()
+      const result = await fixture.call('raw', args)
+      expect(codeOf(result)).toBe('none')
+      expect(messageIn(result)).toContain('lossless JSON')
+      expect(fixture.stages).toEqual(['finalize', 'observer'])
+      expect(fixture.observed[0]?.exec.arguments).toBeUndefined()
+    }
+  )
 
-  it('C008 a throwing getter gives its message, and even a coded error gives no info', async () => {
+  it('C008 a throwing getter gives its message, and even a coded error gives no info [core-8.4.getter]', async () => {
     const fixture = new PipelineFixture()
     const nested = {
       get a() {
@@ -111,7 +114,7 @@ describe('arguments (core.md §8.3)', () => {
     expect(codeOf(result)).toBe('none')
   })
 
-  it('a fault found by the edge fails the call with its info, as core.md §2.8 says', async () => {
+  it('a fault found by the edge fails the call with its info, as core.md §2.8 says [core-2.8.unsafe-arguments]', async () => {
     const fixture = new PipelineFixture()
     const argumentsError = new ToolArgsError(['"id" is beyond 2^53 - 1'])
     const result = await fixture.call('raw', { id: 1 }, { argumentsError })
@@ -123,7 +126,7 @@ describe('arguments (core.md §8.3)', () => {
 })
 
 describe('the input (core.md §8.1, §8.2)', () => {
-  it('is read once a field, the arguments last, after the tool was looked up', async () => {
+  it('is read once a field, the arguments last, after the tool was looked up [core-8.1]', async () => {
     const reads: string[] = []
     const fixture = new PipelineFixture({
       traced: false,
@@ -150,14 +153,14 @@ describe('the input (core.md §8.1, §8.2)', () => {
     expect(reads.at(-1)).toBe('arguments')
   })
 
-  it('needs a signal: none is made up', async () => {
+  it('needs a signal: none is made up [core-1.signal]', async () => {
     const fixture = new PipelineFixture()
     const { signal: _signal, ...input } = fixture.input('echo')
     await expect(fixture.pipeline.execute(input as ExecutionInput)).rejects.toThrow(TypeError)
     expect(fixture.trace).toEqual([])
   })
 
-  it('rootCallId defaults to callId; agent and parent are absent when not given', async () => {
+  it('rootCallId defaults to callId; agent and parent are absent when not given [core-1.root-call-id] [core-1.token]', async () => {
     const fixture = new PipelineFixture()
     const { call } = await fixture.pipeline.prepare(fixture.input('echo'))
     expect(call.exec.rootCallId).toBe('c1')
@@ -167,7 +170,7 @@ describe('the input (core.md §8.1, §8.2)', () => {
     expect(other.call.exec.token).not.toBe(call.exec.token)
   })
 
-  it('the finalizer is that of the tool visible at entry, the body that of dispatch', async () => {
+  it('the finalizer is that of the tool visible at entry, the body that of dispatch [core-8.2.captured]', async () => {
     const fixture = new PipelineFixture()
     const tool = (word: string) =>
       defineTool({
@@ -188,7 +191,7 @@ describe('the input (core.md §8.1, §8.2)', () => {
     expect(result).toMatchObject({ value: 'body new', content: [{ text: 'body new' }, { text: 'final old' }] })
   })
 
-  it('a tool that appears only after entry has no finalizer', async () => {
+  it('a tool that appears only after entry has no finalizer [core-8.2.none]', async () => {
     const fixture = new PipelineFixture()
     fixture.hook('preExecute', (_exec, next) => {
       fixture.register(
@@ -208,7 +211,7 @@ describe('the input (core.md §8.1, §8.2)', () => {
 })
 
 describe('a call that ends at its entry (core.md §8.5, §8.6)', () => {
-  it('C092 aborted: only finalizer and observer, arguments materialised all the same', async () => {
+  it('C092 aborted: only finalizer and observer, arguments materialised all the same [core-8.6] [core-10.1.not-early] [core-30.aborted-before-dispatch]', async () => {
     const fixture = new PipelineFixture()
     const result = await fixture.call('echo', { text: 'hi' }, { signal: aborted })
     expect(result).toStrictEqual({
@@ -228,7 +231,7 @@ describe('a call that ends at its entry (core.md §8.5, §8.6)', () => {
   describe('collapsed by code mode', () => {
     const collapsing = () => new PipelineFixture({ mode: 'code' })
 
-    it('is UNKNOWN_TOOL before any hook, without the finalizer, and says where the tool is', async () => {
+    it('is UNKNOWN_TOOL before any hook, without the finalizer, and says where the tool is [core-7.9.collapse] [core-8.5.unknown] [core-8.5.finalizer]', async () => {
       const fixture = collapsing()
       const result = await fixture.call('echo')
       expect(codeOf(result)).toBe('UNKNOWN_TOOL')
@@ -236,7 +239,7 @@ describe('a call that ends at its entry (core.md §8.5, §8.6)', () => {
       expect(fixture.stages).toEqual(['observer'])
     })
 
-    it('keeps the finalizer when aborted', async () => {
+    it('keeps the finalizer when aborted [core-8.5.aborted] [core-8.5.finalizer]', async () => {
       const fixture = collapsing()
       expect(codeOf(await fixture.call('echo', {}, { signal: aborted }))).toBe('ABORTED_BEFORE_DISPATCH')
       expect(fixture.stages).toEqual(['finalize', 'observer'])
@@ -245,7 +248,7 @@ describe('a call that ends at its entry (core.md §8.5, §8.6)', () => {
     it.each([
       [false, ['observer']],
       [true, ['finalize', 'observer']]
-    ])('with lossy arguments (aborted: %s) fails for the arguments', async (isAborted, stages) => {
+    ])('with lossy arguments (aborted: %s) fails for the arguments [core-8.5.finalizer]', async (isAborted, stages) => {
       const fixture = collapsing()
       const result = await fixture.call('raw', new Map(), isAborted ? { signal: aborted } : {})
       expect(codeOf(result)).toBe('none')
@@ -253,7 +256,7 @@ describe('a call that ends at its entry (core.md §8.5, §8.6)', () => {
       expect(fixture.stages).toEqual(stages)
     })
 
-    it('lets a running body through, and an unknown name to policy', async () => {
+    it('lets a running body through, and an unknown name to policy [core-7.9.nested] [core-7.9.invisible]', async () => {
       const fixture = collapsing()
       expect(await fixture.call('echo', { text: 'in' }, { parent: Symbol('outer') })).toMatchObject({ value: 'in' })
       const unknown = await fixture.call('ghost')

@@ -27,11 +27,11 @@ const rejected = () => Promise.reject(new Error('nobody awaits this'))
 
 describe('the output contract (core.md §12.5)', () => {
   it.each<[string, ToolDefinition, string]>([
-    ['C068a a value that is a function', tool(() => () => 1), 'value'],
+    ['C068a a value that is a function [core-12.5.value]', tool(() => () => 1), 'value'],
     ['undefined', tool(() => undefined), 'value'],
-    ['C068b a number for a string', tool(() => 1), '"value"'],
+    ['C068b a number for a string [core-12.5.schema] [core-30.tool-output]', tool(() => 1), '"value"'],
     [
-      'a throwing getter',
+      'a throwing getter [core-12.5.value]',
       tool(
         () => ({
           get a() {
@@ -43,7 +43,7 @@ describe('the output contract (core.md §12.5)', () => {
       'snapshot'
     ],
     [
-      'C068c a render that throws',
+      'C068c a render that throws [core-12.5.projectors]',
       tool(() => 'x', {
         render: () => {
           throw new Error('no paint')
@@ -51,14 +51,22 @@ describe('the output contract (core.md §12.5)', () => {
       }),
       'render'
     ],
-    ['a render that returns a promise', tool(() => 'x', { render: rejected as never }), 'render'],
-    ['a render that returns no array', tool(() => 'x', { render: () => 'x' as never }), 'render'],
+    [
+      'a render that returns a promise [core-12.5.projectors]',
+      tool(() => 'x', { render: rejected as never }),
+      'render'
+    ],
+    ['a render that returns no array [core-12.5.blocks]', tool(() => 'x', { render: () => 'x' as never }), 'render'],
     ['a render that returns text', tool(() => 'x', { render: () => ['x'] as never }), 'render'],
     ['a render that returns null', tool(() => 'x', { render: () => [null] as never }), 'render'],
     ['a render of blocks in blocks', tool(() => 'x', { render: () => [[]] as never }), 'render'],
-    ['a render of blocks without a type', tool(() => 'x', { render: () => [{ type: 1 }] as never }), 'render'],
     [
-      'C068d presentationMeta that throws',
+      'a render of blocks without a type [core-12.5.blocks]',
+      tool(() => 'x', { render: () => [{ type: 1 }] as never }),
+      'render'
+    ],
+    [
+      'C068d presentationMeta that throws [core-12.5.projectors]',
       tool(() => 'x', {
         presentationMeta: () => {
           throw new Error('no')
@@ -67,11 +75,15 @@ describe('the output contract (core.md §12.5)', () => {
       'presentationMeta'
     ],
     [
-      'C068e metadata with a function',
+      'C068e metadata with a function [core-12.5.projectors]',
       tool(() => 'x', { presentationMeta: () => ({ f: () => 1 }) as never }),
       'presentationMeta'
     ],
-    ['metadata undefined', tool(() => 'x', { presentationMeta: () => undefined as never }), 'presentationMeta'],
+    [
+      'metadata undefined [core-12.5.meta]',
+      tool(() => 'x', { presentationMeta: () => undefined as never }),
+      'presentationMeta'
+    ],
     ['metadata that is a promise', tool(() => 'x', { presentationMeta: rejected as never }), 'presentationMeta'],
     [
       'a validator that finds something',
@@ -103,7 +115,7 @@ describe('the output contract (core.md §12.5)', () => {
     expect(seen).toEqual(result)
   })
 
-  it('says of each violation where it is', async () => {
+  it('says of each violation where it is [core-12.5.schema]', async () => {
     const schema = {
       type: 'object',
       properties: { file: { type: 'string' }, line: { type: 'integer' } },
@@ -114,7 +126,7 @@ describe('the output contract (core.md §12.5)', () => {
     expect(messageIn(result)).toMatch(/value\.line.*; .*value\.file/)
   })
 
-  it('the value is a detached frozen copy, which render sees', async () => {
+  it('the value is a detached frozen copy, which render sees [core-12.5.frozen] [core-12.5.meta] [core-1.meta-null]', async () => {
     const own = { a: { b: 1 } }
     const seen: unknown[] = []
     const definition = tool(() => own, {
@@ -131,7 +143,7 @@ describe('the output contract (core.md §12.5)', () => {
     expect(seen.every(Object.isFrozen)).toBe(true)
   })
 
-  it('metadata and content are detached and frozen', async () => {
+  it('metadata and content are detached and frozen [core-12.5.frozen]', async () => {
     const meta = { a: { b: 1 } }
     const block = { type: 'text', text: 'x' }
     const { result } = await run(tool(() => 'x', { render: () => [block], presentationMeta: () => meta }))
@@ -140,7 +152,7 @@ describe('the output contract (core.md §12.5)', () => {
     expect(Object.isFrozen((result.meta as any).a) && Object.isFrozen(result.content[0])).toBe(true)
   })
 
-  it('a nested call has no metadata, and a throw of it is no failure then', async () => {
+  it('a nested call has no metadata, and a throw of it is no failure then [core-12.5.nested]', async () => {
     const definition = tool(() => 'x', {
       presentationMeta: () => {
         throw new Error('no')

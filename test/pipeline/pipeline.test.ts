@@ -14,7 +14,7 @@ const plain = (name: string, more: Partial<ToolDefinition> = {}): ToolDefinition
   ...more
 })
 
-describe('the staged interface (core.md §22.10)', () => {
+describe('the staged interface (core.md §22.10) [core-22.10]', () => {
   it('says after prepare what follows', async () => {
     const fixture = new PipelineFixture()
     const stageOf = async (name: string, args: unknown) =>
@@ -48,15 +48,15 @@ describe('the staged interface (core.md §22.10)', () => {
 
 describe('the execution mode (core.md §21)', () => {
   it.each<[string, (() => unknown) | undefined, string]>([
-    ['true', () => true, 'parallel'],
-    ['no classifier', undefined, 'exclusive'],
+    ['true [core-21.parallel]', () => true, 'parallel'],
+    ['no classifier [core-21.exclusive]', undefined, 'exclusive'],
     ['false', () => false, 'exclusive'],
-    ["'yes'", () => 'yes', 'exclusive'],
+    ["'yes' [core-21.exclusive]", () => 'yes', 'exclusive'],
     ['1', () => 1, 'exclusive'],
-    ['a promise', async () => true, 'exclusive'],
-    ['a rejecting promise', () => Promise.reject(new Error('nobody awaits this')), 'exclusive'],
+    ['a promise [core-21.exclusive]', async () => true, 'exclusive'],
+    ['a rejecting promise [core-21.exclusive]', () => Promise.reject(new Error('nobody awaits this')), 'exclusive'],
     [
-      'a throw',
+      'a throw [core-21.total]',
       () => {
         throw new Error('x')
       },
@@ -69,7 +69,7 @@ describe('the execution mode (core.md §21)', () => {
     expect(fixture.trace).toEqual([])
   })
 
-  it('C103 depends on the arguments as they are, on the view, and on valid typed arguments', () => {
+  it('C103 depends on the arguments as they are, on the view, and on valid typed arguments [core-21.parallel] [core-21.exclusive] [core-21.total]', () => {
     const fixture = new PipelineFixture()
     const agent = fixture.agent('a')
     fixture.registry.restrict(agent.scope, { deny: ['gate'] })
@@ -90,7 +90,7 @@ describe('the execution mode (core.md §21)', () => {
     expect(fixture.pipeline.executionMode(hostile).kind).toBe('exclusive')
   })
 
-  it('C103 a collapsed call is exclusive, one from a running body is not collapsed', () => {
+  it('C103 a collapsed call is exclusive, one from a running body is not collapsed [core-7.9.mode] [core-21.parallel]', () => {
     const fixture = new PipelineFixture({ mode: 'code' })
     const input = fixture.input('gate', { id: 'x' })
     expect(fixture.pipeline.executionMode(input).kind).toBe('exclusive')

@@ -13,14 +13,14 @@ const posted = async (decision: unknown, name = 'meta', boom?: PipelineFixture['
 }
 
 describe('accept (core.md §13.2)', () => {
-  it('with nothing else leaves the result as it is', async () => {
+  it('with nothing else leaves the result as it is [core-13.2.nothing]', async () => {
     const fixture = new PipelineFixture()
     let seen: unknown
     fixture.hook('postExecute', (_exec, result, next) => ((seen = result), next()))
     expect(await fixture.call('echo', { text: 'x' })).toBe(seen)
   })
 
-  it('C079 content replaces the content only', async () => {
+  it('C079 content replaces the content only [core-13.2.content] [core-13.6]', async () => {
     const { result } = await posted({ kind: 'accept', content: [text('other')] })
     expect(result).toStrictEqual({
       isError: false,
@@ -30,7 +30,7 @@ describe('accept (core.md §13.2)', () => {
     })
   })
 
-  it('content may replace a failure’s too, which stays the failure it was', async () => {
+  it('content may replace a failure’s too, which stays the failure it was [core-13.2.content]', async () => {
     const { result } = await posted({ kind: 'accept', content: [text('other')] }, 'boom', () => {
       throw new TestError('CODED', 'coded')
     })
@@ -41,7 +41,7 @@ describe('accept (core.md §13.2)', () => {
     })
   })
 
-  it('C080 a value is projected anew, and keeps contexts and conclusion', async () => {
+  it('C080 a value is projected anew, and keeps contexts and conclusion [core-13.2.value] [core-13.2.contexts] [core-19.3.preserved]', async () => {
     expect((await posted({ kind: 'accept', value: 'p' })).result).toStrictEqual({
       isError: false,
       value: 'p',
@@ -61,21 +61,21 @@ describe('accept (core.md §13.2)', () => {
     expect(contextsOf(result)).toEqual(['n', 'p'])
   })
 
-  it('a conclusion survives the replacement of the content', async () => {
+  it('a conclusion survives the replacement of the content [core-19.3.preserved]', async () => {
     const { result } = await posted({ kind: 'accept', content: [] }, 'boom', (exec) => (exec.concludeTurn(), 1))
     expect(result).toMatchObject({ value: 1, content: [], concludesTurn: true })
   })
 
   it.each([
-    ['of the wrong type', { kind: 'accept', value: 1 }],
-    ['undefined', { kind: 'accept', value: undefined }]
+    ['of the wrong type [core-13.2.value] [core-30.tool-output]', { kind: 'accept', value: 1 }],
+    ['undefined [core-9.5.post-value-undefined]', { kind: 'accept', value: undefined }]
   ])('C080 a value %s is INVALID_TOOL_OUTPUT', async (_what, decision) => {
     const { result } = await posted(decision)
     expect(codeOf(result)).toBe('INVALID_TOOL_OUTPUT')
     expect(Object.keys(result)).toEqual(['isError', 'error', 'content'])
   })
 
-  it('C080 a value for a tool that is gone is UNKNOWN_TOOL', async () => {
+  it('C080 a value for a tool that is gone is UNKNOWN_TOOL [core-13.2.value] [core-30.tool-not-found]', async () => {
     const fixture = new PipelineFixture()
     const undo = fixture.register({
       name: 'mine',
@@ -88,7 +88,7 @@ describe('accept (core.md §13.2)', () => {
     expect(codeOf(await fixture.call('mine'))).toBe('UNKNOWN_TOOL')
   })
 
-  it('C081 a value on a failed call fails with another message', async () => {
+  it('C081 a value on a failed call fails with another message [core-13.2.value]', async () => {
     const { result } = await posted({ kind: 'accept', value: 1 }, 'boom')
     expect(codeOf(result)).toBe('none')
     expect(messageIn(result)).not.toBe('exploded')
@@ -97,16 +97,16 @@ describe('accept (core.md §13.2)', () => {
 
 describe('decisions that are none (core.md §9.5)', () => {
   it.each<[string, unknown]>([
-    ['undefined', undefined],
+    ['undefined [core-9.5.post-undefined]', undefined],
     ['a string', 'accept'],
-    ['an unknown kind', { kind: 'maybe' }],
+    ['an unknown kind [core-9.5.post-kind] [core-30.uncoded]', { kind: 'maybe' }],
     ['no kind', {}],
-    ['C081 content and value', { kind: 'accept', content: [], value: 'x' }],
-    ['content and value, one undefined', { kind: 'accept', content: undefined, value: 'x' }],
+    ['C081 content and value [core-9.5.post-both]', { kind: 'accept', content: [], value: 'x' }],
+    ['content and value, one undefined [core-9.5.post-both]', { kind: 'accept', content: undefined, value: 'x' }],
     ['content that is no list', { kind: 'accept', content: 'x' }],
     ['content undefined', { kind: 'accept', content: undefined }],
     ['contexts that are no list', { kind: 'accept', additionalContexts: {} }],
-    ['block without feedback', { kind: 'block' }],
+    ['block without feedback [core-9.5.post-feedback]', { kind: 'block' }],
     ['block with feedback that is no list', { kind: 'block', feedback: 'no' }],
     ['block with contexts that are no list', { kind: 'block', feedback: [], additionalContexts: 'x' }]
   ])('%s fails the call, closed', async (_what, decision) => {
@@ -125,7 +125,7 @@ describe('decisions that are none (core.md §9.5)', () => {
     expect(Object.keys(result)).toEqual(['isError', 'error', 'content'])
   })
 
-  it('what the outermost listener returns is what counts', async () => {
+  it('what the outermost listener returns is what counts [core-9.2.outermost]', async () => {
     const fixture = new PipelineFixture()
     fixture.hook('postExecute', async (_exec, _result, next) => (await next(), accept()), { prepend: true })
     fixture.hook('postExecute', () => block([text('inner')]))
@@ -134,7 +134,7 @@ describe('decisions that are none (core.md §9.5)', () => {
 })
 
 describe('block (core.md §13.3)', () => {
-  it('C082 the feedback verbatim, and nothing else of the result', async () => {
+  it('C082 the feedback verbatim, and nothing else of the result [core-13.3.shape] [core-30.uncoded]', async () => {
     const { result } = await posted({ kind: 'block', feedback: [text('blocked')] })
     expect(result).toStrictEqual({ isError: true, error: { message: 'blocked' }, content: [text('blocked')] })
   })
@@ -145,13 +145,13 @@ describe('block (core.md §13.3)', () => {
     [[{ type: 'reasoning', text: 'hm' }], /^\[reasoning content\]$/],
     [[text('a'), { type: 'image' }, text('b')], /^a\n\[image content\]\nb$/],
     [[{ type: 'text', text: 1 }], /^\[text content\]$/]
-  ])('C082 the message of %j', async (feedback, message) => {
+  ])('C082 the message of %j [core-13.3.message] [core-1.content-union]', async (feedback, message) => {
     const { result } = await posted({ kind: 'block', feedback })
     expect(messageIn(result)).toMatch(message)
     expect(result.content).toEqual(feedback)
   })
 
-  it('keeps only its own contexts, and erases the code of a failure', async () => {
+  it('keeps only its own contexts, and erases the code of a failure [core-13.3.contexts] [core-13.3.erases]', async () => {
     const { result } = await posted(
       { kind: 'block', feedback: [text('b')], additionalContexts: [contextFrom('b')] },
       'boom',
@@ -168,7 +168,7 @@ describe('block (core.md §13.3)', () => {
 it.each([
   [new Error('p'), 'none'],
   [new TestError('P', 'p'), 'P']
-])('a throw (%s) loses value, meta and contexts (core.md §13.4)', async (error, code) => {
+])('a throw (%s) loses value, meta and contexts (core.md §13.4) [core-13.4]', async (error, code) => {
   const fixture = new PipelineFixture()
   fixture.boom = (exec) => (exec.deferContext(contextFrom('n')), 1)
   fixture.hook('postExecute', () => {

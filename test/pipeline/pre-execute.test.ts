@@ -3,7 +3,7 @@ import { allow, ask, deny } from '../../server/pipeline/decisions.ts'
 import { PipelineFixture, TestError, codeOf, deferred, messageIn } from '../helpers/pipeline-fixture.ts'
 
 describe('pre-execute (core.md §10)', () => {
-  it('C050 one allowed call goes through the stages in their order', async () => {
+  it('C050 one allowed call goes through the stages in their order [core-11.1.when]', async () => {
     const fixture = new PipelineFixture()
     await fixture.call('echo')
     expect(fixture.stages).toEqual([
@@ -18,7 +18,7 @@ describe('pre-execute (core.md §10)', () => {
     ])
   })
 
-  it('C051 deny: the reason as failure, frozen, through post-execute and past the body', async () => {
+  it('C051 deny: the reason as failure, frozen, through post-execute and past the body [core-10.4.shape] [core-30.uncoded]', async () => {
     const fixture = new PipelineFixture()
     fixture.hook('preExecute', () => deny('nope'))
     let seen: unknown
@@ -40,7 +40,7 @@ describe('pre-execute (core.md §10)', () => {
     ['a plain error', new Error('broken'), 'none'],
     ['a coded error', new TestError('POLICY_DOWN', 'broken'), 'POLICY_DOWN']
   ])(
-    'C052 %s fails the call without post-execute, with the finalizer of the tool gone by then',
+    'C052 %s fails the call without post-execute, with the finalizer of the tool gone by then [core-10.3.throw]',
     async (_what, error, code) => {
       const fixture = new PipelineFixture()
       const undo = fixture.register({
@@ -63,12 +63,12 @@ describe('pre-execute (core.md §10)', () => {
   )
 
   it.each<[string, unknown]>([
-    ['undefined', undefined],
+    ['undefined [core-9.5.pre-undefined]', undefined],
     ['null', null],
     ['a string', 'allow'],
-    ['an unknown kind', { kind: 'maybe' }],
-    ['an unknown kind with a reason', { kind: 'maybe', reason: 'x' }],
-    ['deny without a reason', { kind: 'deny' }],
+    ['an unknown kind [core-9.5.pre-invalid]', { kind: 'maybe' }],
+    ['an unknown kind with a reason [core-9.5.pre-invalid]', { kind: 'maybe', reason: 'x' }],
+    ['deny without a reason [core-9.5.pre-invalid]', { kind: 'deny' }],
     ['deny with a reason that is no string', { kind: 'deny', reason: 1 }],
     ['ask with a reason that is no string', { kind: 'ask', reason: null }]
   ])('fails closed for %s (core.md §9.5)', async (_what, decision) => {
@@ -79,13 +79,13 @@ describe('pre-execute (core.md §10)', () => {
     expect(fixture.stages).toEqual(['finalize', 'observer'])
   })
 
-  it('an empty reason is replaced', async () => {
+  it('an empty reason is replaced [core-9.5.pre-empty-reason]', async () => {
     const fixture = new PipelineFixture()
     fixture.hook('preExecute', () => deny(''))
     expect(messageIn(await fixture.call('echo'))).toContain('echo')
   })
 
-  it('C062 unknown names meet policy; a denial of one is a denial', async () => {
+  it('C062 unknown names meet policy; a denial of one is a denial [core-10.1.names] [core-12.4.unknown]', async () => {
     const fixture = new PipelineFixture()
     expect(codeOf(await fixture.call('ghost'))).toBe('UNKNOWN_TOOL')
     expect(fixture.stages).toEqual(['pre', 'guard', 'around:before', 'around:after', 'post', 'observer'])
@@ -101,7 +101,7 @@ describe('ask (core.md §10.5)', () => {
     return { fixture, agent: fixture.agent('a') }
   }
 
-  it('C053 without a channel is a denial, by the reason of the ask or naming the tool', async () => {
+  it('C053 without a channel is a denial, by the reason of the ask or naming the tool [core-10.5.no-service]', async () => {
     const { fixture, agent } = asking('because')
     expect(messageIn(await fixture.call('echo', {}, { agent }))).toBe('because')
     for (const reason of [undefined, '']) {
@@ -113,7 +113,7 @@ describe('ask (core.md §10.5)', () => {
     }
   })
 
-  it('C054 allowed once: the call runs, and the request had everything', async () => {
+  it('C054 allowed once: the call runs, and the request had everything [core-10.5.allowed] [core-10.5.request] [core-25.6]', async () => {
     const { fixture, agent } = asking('risky')
     fixture.approver = async () => ({ outcome: 'allowed-once' })
     const input = fixture.input('echo', { text: 'hi' }, { agent })
@@ -124,7 +124,7 @@ describe('ask (core.md §10.5)', () => {
     expect(exec).toBe(fixture.observed[0]?.exec)
   })
 
-  it('C054 an ask without a reason carries none, and every call asks anew', async () => {
+  it('C054 an ask without a reason carries none, and every call asks anew [core-10.5.once] [core-10.5.request]', async () => {
     const { fixture, agent } = asking()
     fixture.approver = async () => ({ outcome: 'allowed-once' })
     await fixture.call('echo', {}, { agent })
@@ -133,7 +133,7 @@ describe('ask (core.md §10.5)', () => {
     expect('reason' in fixture.asks[0]!).toBe(false)
   })
 
-  it('C054 the three refusals and a call without agent are four different denials', async () => {
+  it('C054 the three refusals and a call without agent are four different denials [core-10.5.refusals] [core-10.5.no-agent]', async () => {
     const { fixture, agent } = asking()
     const messages = new Set<string | undefined>()
     for (const outcome of ['rejected', 'cancelled', 'unavailable'] as const) {
@@ -152,7 +152,7 @@ describe('ask (core.md §10.5)', () => {
     expect(fixture.stages).not.toContain('guard')
   })
 
-  it('a guard may still deny after the yes', async () => {
+  it('a guard may still deny after the yes [core-10.5.allowed]', async () => {
     const { fixture, agent } = asking()
     fixture.approver = async () => ({ outcome: 'allowed-once' })
     fixture.guard(() => 'no all the same')
@@ -163,7 +163,7 @@ describe('ask (core.md §10.5)', () => {
     ['a rejection', () => Promise.reject(new TestError('NO_TURN', 'no open turn'))],
     ['an unknown outcome', async () => ({ outcome: 'yolo' })],
     ['no outcome', async () => undefined]
-  ])('C065 %s of the channel fails the call, past post-execute', async (_what, approver) => {
+  ])('C065 %s of the channel fails the call, past post-execute [core-10.5.rejects]', async (_what, approver) => {
     const { fixture, agent } = asking()
     fixture.approver = approver
     const result = await fixture.call('echo', {}, { agent })

@@ -11,7 +11,7 @@ const unprintable = {
   }
 }
 
-it('C089 observers are told once each, whatever the others do; failures are logged', async () => {
+it('C089 observers are told once each, whatever the others do; failures are logged [core-15.1.once] [core-15.2]', async () => {
   const fixture = new PipelineFixture({ traced: false })
   const told: ToolResult[] = []
   fixture.hook('onResult', (_exec, result) => told.push(result))
@@ -39,7 +39,7 @@ it('C089 observers are told once each, whatever the others do; failures are logg
   ])
 })
 
-it('an execution is one object in all stages, so that it can key a WeakMap', async () => {
+it('an execution is one object in all stages, so that it can key a WeakMap [core-15.1.same]', async () => {
   const fixture = new PipelineFixture({ traced: false })
   const seen = new Set<object>()
   fixture.hook('preExecute', (exec, next) => (seen.add(exec), next()))

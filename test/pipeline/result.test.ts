@@ -19,7 +19,7 @@ describe('the failure of a throw (core.md §12.7)', () => {
     }
   )
 
-  it('is total', () => {
+  it('is total [core-12.7.hostile]', () => {
     expect(failureFrom(hostile).error).toEqual({ message: expect.any(String) })
     expect(messageOf(Object.create(null))).toEqual(expect.any(String))
     expect(messageOf(Symbol('s'))).toBe('Symbol(s)')
@@ -27,7 +27,7 @@ describe('the failure of a throw (core.md §12.7)', () => {
     expect(messageOf({ message: 5 })).toBe('[object Object]')
   })
 
-  it('has info only of a coded error with proper name and code', () => {
+  it('has info only of a coded error with proper name and code [core-12.7.info] [core-30.coded]', () => {
     expect(failureFrom(new TestError('C', 'm')).error).toEqual({ message: 'm', info: { name: 'TestError', code: 'C' } })
     const abort = new DOMException('stop', 'AbortError')
     expect(failureFrom(abort).error).toEqual({ message: 'stop' })
@@ -44,7 +44,7 @@ describe('fused signals (core.md §12.3)', () => {
     fused.release()
   })
 
-  it('follows whichever aborts first, with its reason', () => {
+  it('follows whichever aborts first, with its reason [core-12.3.fused]', () => {
     for (const which of [0, 1]) {
       const sources = [new AbortController(), new AbortController()] as const
       const { signal } = fuse(sources[0].signal, sources[1].signal)
@@ -54,7 +54,7 @@ describe('fused signals (core.md §12.3)', () => {
     }
   })
 
-  it('takes the first one’s reason when both have aborted, the second’s when only that has', () => {
+  it('takes the first one’s reason when both have aborted, the second’s when only that has [core-12.3.fused]', () => {
     expect(fuse(AbortSignal.abort('first'), AbortSignal.abort('second')).signal.reason).toBe('first')
     expect(fuse(new AbortController().signal, AbortSignal.abort('second')).signal.reason).toBe('second')
   })

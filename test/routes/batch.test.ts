@@ -59,7 +59,9 @@ describe('POST /invoke/batch (core.md §22)', () => {
     app.release('c2', 'c3', 'c4')
     expect((await batch).body.results).toHaveLength(4)
     for (const cap of ['0', '1.5']) {
-      expect(() => loadConfig({ flags: new Map([['calls.maxParallelToolCalls', cap]]) })).toThrow(/maxParallelToolCalls/)
+      expect(() => loadConfig({ flags: new Map([['calls.maxParallelToolCalls', cap]]) })).toThrow(
+        /maxParallelToolCalls/
+      )
     }
   })
 
@@ -106,7 +108,7 @@ describe('POST /invoke/batch (core.md §22)', () => {
     expect(codes(body)).toEqual(Array(3).fill('ABORTED_BEFORE_DISPATCH'))
     expect(body.results[0].error).toMatchObject({ info: { name: 'AbortError' }, effect: 'none', retryable: true })
     const events = (await app.events()).filter(({ type }) => type.startsWith('tool/'))
-    expect(events.map(({ type }) => type)).toEqual(Array(3).fill(['tool/call', 'tool/result']).flat())
+    expect(events.map(({ type }) => type)).toEqual(Array.from({ length: 3 }, () => ['tool/call', 'tool/result']).flat())
     for (const [index, { type, sourceEventSeqs }] of events.entries()) {
       if (type === 'tool/result') expect(sourceEventSeqs).toEqual([events[index - 1]?.seq])
     }
@@ -312,7 +314,8 @@ describe('POST /invoke/batch (core.md §22)', () => {
 
   it('F37 an unsafe integer fails its own call, naming the path', async () => {
     const app = await startApp()
-    const raw = '{"calls":[{"name":"echo","arguments":{"text":"ok"}},{"name":"echo","arguments":{"ids":[1,2512292042121000001]}}]}'
+    const raw =
+      '{"calls":[{"name":"echo","arguments":{"text":"ok"}},{"name":"echo","arguments":{"ids":[1,2512292042121000001]}}]}'
     const answer = await fetch(`http://127.0.0.1:${app.served.port}/invoke/batch`, {
       method: 'POST',
       headers: { authorization: `Bearer ${app.served.admin}`, 'content-type': 'application/json' },
@@ -333,7 +336,10 @@ describe('POST /invoke/batch (core.md §22)', () => {
       { calls: [{ name: 'echo', callId: 'a\u0007' }] },
       { calls: [{ name: 'echo', turn: 1 }] }
     ]) {
-      expect(await app.post('/invoke/batch', body)).toMatchObject({ status: 400, body: { error: { code: 'BAD_REQUEST' } } })
+      expect(await app.post('/invoke/batch', body)).toMatchObject({
+        status: 400,
+        body: { error: { code: 'BAD_REQUEST' } }
+      })
     }
     expect((await app.get('/sessions')).body.sessions).toEqual([])
   })

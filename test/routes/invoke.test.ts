@@ -200,7 +200,11 @@ describe('POST /invoke (api.md §2)', () => {
       const app = await startApp()
       await postAndLeave(app, { name: 'coop', callId: 'c1', onDisconnect: 'abort' }, () => app.trace.length === 1)
       expect((await app.report('c1', 'default', '?waitMs=10000')).body.result?.error?.info?.code).toBe('ABORTED')
-      await postAndLeave(app, { ...gate('c2'), callId: undefined, onDisconnect: 'continue' }, () => app.trace.length === 2)
+      await postAndLeave(
+        app,
+        { ...gate('c2'), callId: undefined, onDisconnect: 'continue' },
+        () => app.trace.length === 2
+      )
       app.release('c2')
       await until(async () => (await resultCodes(app)).length === 2)
       expect((await resultCodes(app))[1]).toBeUndefined()
@@ -272,7 +276,11 @@ describe('POST /invoke (api.md §2)', () => {
 
   describe('admission (reliability.md §3.1)', () => {
     it('a full line is 429 for the scope’s own limit and 503 for the server’s, naming it; a batch counts as one', async () => {
-      const app = await startApp({ 'calls.maxConcurrent': '2', 'calls.maxConcurrentPerScope': '1', 'calls.maxQueued': '1' })
+      const app = await startApp({
+        'calls.maxConcurrent': '2',
+        'calls.maxConcurrentPerScope': '1',
+        'calls.maxQueued': '1'
+      })
       app.app.tools.child('a')
       app.app.tools.child('b')
       const batch = app.batch([gate('g1'), gate('g2')])

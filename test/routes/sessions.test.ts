@@ -42,9 +42,18 @@ describe('sessions (api.md §4)', () => {
     const agent = await app.served.tokenFor('agent')
     expect((await put(app, 'in', { cwd: join(root, 'inside') }, agent)).status).toBe(201)
     expect((await put(app, 'root', { cwd: root }, agent)).status).toBe(201)
-    const hidden = [outside, join(outside, 'nothing'), join(root, 'way-out'), `${root}-beside`, join(root, '..'), 'inside']
+    const hidden = [
+      outside,
+      join(outside, 'nothing'),
+      join(root, 'way-out'),
+      `${root}-beside`,
+      join(root, '..'),
+      'inside'
+    ]
     const answers = await Promise.all(hidden.map((cwd, index) => put(app, `out${index}`, { cwd }, agent)))
-    expect(new Set(answers.map(({ status, body }) => `${status} ${body.error.code} ${body.error.message}`)).size).toBe(1)
+    expect(new Set(answers.map(({ status, body }) => `${status} ${body.error.code} ${body.error.message}`)).size).toBe(
+      1
+    )
     expect(answers[0]?.status).toBe(403)
     expect((await put(app, 'admin', { cwd: outside })).status).toBe(201)
     expect((await put(app, 'missing', { cwd: join(outside, 'nothing') })).status).toBe(400)

@@ -3,7 +3,8 @@ import { contextFrom, startApp, type TestApp } from '../helpers/app.ts'
 import { until } from '../helpers/until.ts'
 
 const turn = (app: TestApp, body?: unknown, session = 'default') => app.post(`/sessions/${session}/turns`, body)
-const end = (app: TestApp, number: number, body: unknown = {}) => app.post(`/sessions/default/turns/${number}/end`, body)
+const end = (app: TestApp, number: number, body: unknown = {}) =>
+  app.post(`/sessions/default/turns/${number}/end`, body)
 
 describe('turns over the wire (api.md §2)', () => {
   it('opens the next turn with what the user said, and ends it for a reason', async () => {
@@ -77,24 +78,27 @@ describe('turns over the wire (api.md §2)', () => {
     await app.invoke({ name: 'echo', turn: 2 })
   })
 
-  it('an abort drops what was queued before it, and a concluding call of the drain ends nothing by itself', async () => {
+  it('an abort drops what was queued before it', async () => {
     const app = await startApp()
+    const running = app.post('/invoke', { name: 'coop', callId: 'c1' })
+    await until(() => app.trace.includes('body:c1'))
     app.boom = (exec) => (exec.deferContext(contextFrom('before')), 1)
     await app.invoke({ name: 'boom' })
-    app.boom = async (exec) => {
-      await new Promise((resolve) => exec.signal.addEventListener('abort', resolve, { once: true }))
-      exec.concludeTurn()
-      throw new Error('stopped')
-    }
-    const call = app.post('/invoke', { name: 'boom', callId: 'c2' })
-    await until(() => app.trace.includes('body:c2'))
     await end(app, 1, { reason: 'aborted' })
-    await call
+    await running
     await app.invoke({ name: 'echo' })
-    const log = await app.log()
-    expect(log.filter((line) => line.startsWith('turn/end'))).toEqual(['turn/end 1 aborted'])
-    // That one was written at the start of the step that was aborted.
-    expect(log.filter((line) => line.startsWith('user/message'))).toEqual(['user/message ctx-before'])
+    expect((await app.log()).filter((line) => line.startsWith('user/message'))).toEqual([])
+  })
+
+  it('a turn that is concluded but for a running call ends as aborted when it is aborted', async () => {
+    const app = await startApp()
+    const running = app.post('/invoke', { name: 'coop', callId: 'c1' })
+    await until(() => app.trace.includes('body:c1'))
+    app.boom = (exec) => (exec.concludeTurn(), 1)
+    expect((await app.invoke({ name: 'boom' })).concludesTurn).toBe(true)
+    expect((await end(app, 1, { reason: 'aborted' })).status).toBe(200)
+    await running
+    expect((await app.log()).filter((line) => line.startsWith('turn/end'))).toEqual(['turn/end 1 aborted'])
   })
 
   it('C117 a user message resets the count of repeats; a turn without one does not', async () => {
@@ -113,7 +117,8 @@ describe('turns over the wire (api.md §2)', () => {
     for (let n = 1; n <= 9; n += 1) {
       const { additionalContexts = [], content } = await app.invoke({ name: 'echo', arguments: { text: 'same' } })
       expect(content).toEqual([{ type: 'text', text: 'same' }])
-      for (const { source } of additionalContexts) remarks.push(`${n}: ${String((source as { summary?: unknown }).summary)}`)
+      for (const { source } of additionalContexts)
+        remarks.push(`${n}: ${String((source as { summary?: unknown }).summary)}`)
     }
     expect(remarks).toEqual(['3: echo × 3', '5: echo × 5', '8: echo × 8'])
   })

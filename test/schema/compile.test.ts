@@ -17,8 +17,8 @@ function violations(compile: () => unknown): readonly string[] {
 const ofParameters = (spec: unknown): readonly string[] => violations(() => compileParameters(spec as never))
 const ofValue = (spec: unknown): readonly string[] => violations(() => compileValue(spec as never))
 
-describe('C020 compilation', () => {
-  it('of parameters', () => {
+describe('C020 compilation [core-4.1]', () => {
+  it('of parameters [core-4.3.root] [core-4.5.required]', () => {
     expect(
       compileParameters({
         path: { type: 'string', required: true, description: 'Where.' },
@@ -36,7 +36,7 @@ describe('C020 compilation', () => {
     })
   })
 
-  it('leaves absent what is absent', () => {
+  it('leaves absent what is absent [core-4.5.absent] [core-4.5.required]', () => {
     expect(compileParameters({ a: { type: 'null' } })).toStrictEqual({
       type: 'object',
       properties: { a: { type: 'null' } }
@@ -49,12 +49,12 @@ describe('C020 compilation', () => {
     })
   })
 
-  it('of json keeps annotations only', () => {
+  it('of json keeps annotations only [core-4.5.json]', () => {
     expect(compileValue({ type: 'array', items: { type: 'json' } })).toStrictEqual({ type: 'array', items: {} })
     expect(compileValue({ type: 'json', title: 'T', examples: [1] })).toStrictEqual({ title: 'T', examples: [1] })
   })
 
-  it('of nested objects, unions and literals', () => {
+  it('of nested objects, unions and literals [core-4.5.required]', () => {
     expect(
       compileValue({
         oneOf: [
@@ -85,7 +85,7 @@ describe('C020 compilation', () => {
     })
   })
 
-  it('keeps parameters of any name, in order (4.5)', () => {
+  it('keeps parameters of any name, in order (4.5) [core-4.5.proto]', () => {
     fc.assert(
       fc.property(fc.uniqueArray(jsonKey), (names) => {
         const map = Object.fromEntries(names.map((name) => [name, { type: 'string', required: true } as const]))
@@ -125,7 +125,7 @@ describe('C020 compilation', () => {
     expect(compileParameters({ a: shared, b: shared })['properties']).toStrictEqual({ a: shared, b: shared })
   })
 
-  it('to 5,000 levels (4.6)', () => {
+  it('to 5,000 levels (4.6) [core-4.6.iterative]', () => {
     let spec: unknown = { type: 'string' }
     for (let level = 0; level < 5000; level += 1) {
       const inner =
@@ -148,52 +148,56 @@ describe('C021 malformed specs: one violation, where it is', () => {
   const hidden = Object.defineProperty({}, 'a', { value: { type: 'string' } })
 
   it.each([
-    ['object without additionalProperties', { a: { type: 'object' } }, 'parameters.a.additionalProperties'],
     [
-      'additionalProperties not a literal',
+      'object without additionalProperties [core-4.3.object]',
+      { a: { type: 'object' } },
+      'parameters.a.additionalProperties'
+    ],
+    [
+      'additionalProperties not a literal [core-4.3.object]',
       { a: { type: 'object', additionalProperties: {} } },
       'parameters.a.additionalProperties'
     ],
-    ['required false', { a: { type: 'string', required: false } }, 'parameters.a.required'],
+    ['required false [core-4.4]', { a: { type: 'string', required: false } }, 'parameters.a.required'],
     ['required undefined', { a: { type: 'string', required: undefined } }, 'parameters.a.required'],
     [
-      'required on items',
+      'required on items [core-4.4]',
       { a: { type: 'array', items: { type: 'string', required: true } } },
       'parameters.a.items.required'
     ],
     [
-      'required on a branch',
+      'required on a branch [core-4.4]',
       { a: { oneOf: [{ type: 'string' }, { type: 'null', required: true }] } },
       'parameters.a.oneOf[1].required'
     ],
-    ['an unknown key', { a: { type: 'string', pattern: 'x' } }, 'parameters.a.pattern'],
-    ['a key of another kind', { a: { type: 'string', items: {} } }, 'parameters.a.items'],
-    ['enum on json', { a: { type: 'json', enum: [1] } }, 'parameters.a.enum'],
-    ['items beside oneOf', { a: { oneOf: [], items: {} } }, 'parameters.a.items'],
-    ['type and oneOf', { a: { type: 'string', oneOf: [] } }, 'parameters.a.oneOf'],
-    ['an unknown type', { a: { type: 'weird' } }, 'parameters.a.type'],
+    ['an unknown key [core-4.2]', { a: { type: 'string', pattern: 'x' } }, 'parameters.a.pattern'],
+    ['a key of another kind [core-4.2]', { a: { type: 'string', items: {} } }, 'parameters.a.items'],
+    ['enum on json [core-4.2]', { a: { type: 'json', enum: [1] } }, 'parameters.a.enum'],
+    ['items beside oneOf [core-4.2]', { a: { oneOf: [], items: {} } }, 'parameters.a.items'],
+    ['type and oneOf [core-4.1]', { a: { type: 'string', oneOf: [] } }, 'parameters.a.oneOf'],
+    ['an unknown type [core-4.1]', { a: { type: 'weird' } }, 'parameters.a.type'],
     ['an undefined type', { a: { type: undefined } }, 'parameters.a.type'],
     ['a list of types', { a: { type: ['string'] } }, 'parameters.a.type'],
     ['an empty node', { a: {} }, 'parameters.a'],
     ['null', { a: null }, 'parameters.a'],
     ['a bare type', { a: 'string' }, 'parameters.a'],
     ['enum as a string', { a: { type: 'string', enum: 'ab' } }, 'parameters.a.enum'],
-    ['a sparse enum', { a: { type: 'string', enum: Array(2) } }, 'parameters.a.enum'],
+    ['a sparse enum [core-4.6.arrays]', { a: { type: 'string', enum: Array(2) } }, 'parameters.a.enum'],
     ['oneOf as a record', { a: { oneOf: {} } }, 'parameters.a.oneOf'],
-    ['a decorated oneOf', { a: { oneOf: Object.assign([], { x: 1 }) } }, 'parameters.a.oneOf'],
+    ['a decorated oneOf [core-4.6.arrays]', { a: { oneOf: Object.assign([], { x: 1 }) } }, 'parameters.a.oneOf'],
     [
       'properties as an array',
       { a: { type: 'object', properties: [], additionalProperties: true } },
       'parameters.a.properties'
     ],
     [
-      'a hidden key',
+      'a hidden key [core-4.6.records]',
       { a: { type: 'object', properties: hidden, additionalProperties: true } },
       'parameters.a.properties'
     ],
-    ['a symbol key', { a: { type: 'string', [Symbol('s')]: 1 } }, 'parameters.a'],
+    ['a symbol key [core-4.6.records]', { a: { type: 'string', [Symbol('s')]: 1 } }, 'parameters.a'],
     [
-      'a class instance',
+      'a class instance [core-4.6.records]',
       {
         a: new (class Spec {
           type = 'string'
@@ -201,7 +205,7 @@ describe('C021 malformed specs: one violation, where it is', () => {
       },
       'parameters.a'
     ],
-    ['a cycle', { a: circular }, 'parameters.a.items']
+    ['a cycle [core-4.6.cycles]', { a: circular }, 'parameters.a.items']
   ])('%s', (_name, spec, path) => {
     const [first, ...rest] = ofParameters(spec)
     expect(first).toContain(`"${path}"`)
@@ -213,24 +217,24 @@ describe('C021 malformed specs: one violation, where it is', () => {
     expect(ofParameters(spec)[0]).toContain('"parameters"')
   })
 
-  it('paths of a value spec begin with "schema", where required is no key of the root', () => {
+  it('paths of a value spec begin with "schema", where required is no key of the root [core-4.4] [core-4.7.first]', () => {
     expect(ofValue({ type: 'string', required: true })[0]).toContain('"schema.required"')
     expect(ofValue({})[0]).toContain('"schema"')
     expect(ofValue(circular)[0]).toContain('"schema.items"')
   })
 
-  it('a cycle through a property map is found', () => {
+  it('a cycle through a property map is found [core-4.6.cycles]', () => {
     const map: Record<string, unknown> = {}
     map['self'] = { type: 'object', properties: map, additionalProperties: true }
     expect(ofParameters(map)[0]).toContain('"parameters.self.properties"')
   })
 
-  it('stops at the first', () => {
+  it('stops at the first [core-4.7.first]', () => {
     expect(ofParameters({ a: {}, b: {} })).toHaveLength(1)
   })
 })
 
-describe('the second phase (4.7) reports all, rooted at schema', () => {
+describe('the second phase (4.7) reports all, rooted at schema [core-4.7.second]', () => {
   it.each([
     [{ type: 'string', enum: [] }, 'enum'],
     [{ type: 'number', enum: ['1'] }, 'enum[0]'],

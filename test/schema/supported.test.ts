@@ -21,14 +21,14 @@ const leaf = { type: 'string' }
 
 describe('keywords', () => {
   it.each(['anyOf', 'allOf', 'not', 'pattern', 'minimum', 'maxLength', '$ref', 'format', '__proto__', 'toString'])(
-    'C009 %s is refused',
+    'C009 %s is refused [core-3.1.keywords]',
     (keyword) => {
       const schema = JSON.parse(`{"type":"object","${keyword}":[]}`) as unknown
       expect(places(schema)).toEqual([`schema.${keyword}`])
     }
   )
 
-  it('C009 the error is coded, and its message holds every violation', () => {
+  it('C009 the error is coded, and its message holds every violation [core-3.9.error] [core-30.json-schema]', () => {
     try {
       assertSupportedSchema({ type: 'object', not: {}, allOf: [] })
       expect.unreachable()
@@ -44,7 +44,7 @@ describe('keywords', () => {
     }
   })
 
-  it('C010 types: one of seven, never a list; a schema is a record', () => {
+  it('C010 types: one of seven, never a list; a schema is a record [core-3.2]', () => {
     const [unknown] = violations({ type: 'tuple' })
     const [list] = violations({ type: ['string', 'null'] })
     expect(unknown).toContain('"schema.type"')
@@ -61,14 +61,14 @@ describe('keywords', () => {
     expect(violations(runInNewContext('({ type: "array", items: {} })'))).toEqual([])
   })
 
-  it('a record with hidden or symbol keys is no schema (3.1)', () => {
+  it('a record with hidden or symbol keys is no schema (3.1) [core-3.1.record]', () => {
     expect(places({ type: 'array', items: Object.defineProperty({}, 'type', { value: 'string' }) })).toEqual([
       'schema.items'
     ])
     expect(places({ ...leaf, [Symbol('s')]: 1 })).toEqual(['schema'])
   })
 
-  it('own properties only (3.11)', () => {
+  it('own properties only (3.11) [core-3.11]', () => {
     const prototype: object = Object.prototype
     Object.defineProperty(prototype, 'oneOf', { value: [], configurable: true, enumerable: false })
     try {
@@ -78,7 +78,7 @@ describe('keywords', () => {
     }
   })
 
-  it('without a type no constraint may stand (3.3)', () => {
+  it('without a type no constraint may stand (3.3) [core-3.3]', () => {
     expect(places({ description: 'any', properties: {}, required: [], additionalProperties: true })).toEqual([
       'schema.properties',
       'schema.required',
@@ -93,7 +93,7 @@ describe('keywords', () => {
     expect(places({ ...leaf, enum: undefined })).toEqual(['schema.enum'])
   })
 
-  it('placement (3.5)', () => {
+  it('placement (3.5) [core-3.5]', () => {
     expect(places({ ...leaf, items: {}, required: [] })).toEqual(['schema.required', 'schema.items'])
     expect(places({ type: 'object', items: {}, const: {} })).toEqual(['schema.items', 'schema.const'])
     expect(places({ type: 'array', enum: [], additionalProperties: 1, properties: 1 })).toEqual([
@@ -105,18 +105,18 @@ describe('keywords', () => {
 })
 
 describe('C011 oneOf', () => {
-  it('needs a dense array of two branches', () => {
+  it('needs a dense array of two branches [core-3.4.branches]', () => {
     for (const oneOf of [[], [leaf], 'x', {}, Array(2), Object.assign([leaf, leaf], { x: 1 })]) {
       expect(places({ oneOf })).toEqual(['schema.oneOf'])
     }
     expect(violations({ oneOf: [leaf, { type: 'null' }] })).toEqual([])
   })
 
-  it('beside a type is one violation, and nothing in it is looked at', () => {
+  it('beside a type is one violation, and nothing in it is looked at [core-3.4.beside-type]', () => {
     expect(places({ type: 'string', oneOf: [{ not: 1 }], items: 1 })).toEqual(['schema'])
   })
 
-  it('reports other constraints after its branches', () => {
+  it('reports other constraints after its branches [core-3.4.beside-constraint]', () => {
     expect(places({ items: {}, required: [], oneOf: [leaf, { type: 'tuple' }] })).toEqual([
       'schema.oneOf[1].type',
       'schema.required',
@@ -129,7 +129,7 @@ describe('C011 oneOf', () => {
   })
 })
 
-describe('C013 literals', () => {
+describe('C013 literals [core-3.6.enum] [core-3.6.const]', () => {
   it.each([
     [{ type: 'number', enum: ['1'] }, ['schema.enum[0]']],
     [{ type: 'number', enum: [1, NaN, -0, Infinity] }, ['schema.enum[1]', 'schema.enum[2]', 'schema.enum[3]']],
@@ -159,7 +159,7 @@ describe('C013 literals', () => {
 })
 
 describe('objects (3.7)', () => {
-  it('properties are a record, required names its own keys', () => {
+  it('properties are a record, required names its own keys [core-3.7.required]', () => {
     expect(places({ type: 'object', properties: [] })).toEqual(['schema.properties'])
     expect(places({ type: 'object', properties: null, required: ['a'] })).toEqual(['schema.properties'])
     expect(places({ type: 'object', required: 'a' })).toEqual(['schema.required'])
@@ -172,12 +172,12 @@ describe('objects (3.7)', () => {
     expect(violations(proto)).toEqual([])
   })
 
-  it('additionalProperties is a boolean', () => {
+  it('additionalProperties is a boolean [core-3.7.additional]', () => {
     expect(places({ type: 'object', additionalProperties: leaf })).toEqual(['schema.additionalProperties'])
     expect(violations({ type: 'object', additionalProperties: false })).toEqual([])
   })
 
-  it('an object root can be demanded (3.10)', () => {
+  it('an object root can be demanded (3.10) [core-3.10]', () => {
     expect(violations({ type: 'object' }, { objectRoot: true })).toEqual([])
     expect(violations(leaf, { objectRoot: true })).toHaveLength(1)
     expect(violations({}, { objectRoot: true })).toHaveLength(1)
@@ -187,7 +187,7 @@ describe('objects (3.7)', () => {
 })
 
 describe('C019 annotations', () => {
-  it('are strings and lossless JSON', () => {
+  it('are strings and lossless JSON [core-3.1.annotations]', () => {
     expect(places({ description: 1, title: null, default: NaN, examples: [undefined] })).toEqual([
       'schema.default',
       'schema.examples',
@@ -197,13 +197,13 @@ describe('C019 annotations', () => {
     expect(places({ ...leaf, default: undefined })).toEqual(['schema.default'])
   })
 
-  it('a default is not held to the type', () => {
+  it('a default is not held to the type [core-3.18]', () => {
     expect(violations({ ...leaf, default: 5, examples: [{ a: 1 }], title: '', description: 'd' })).toEqual([])
   })
 })
 
 describe('C015 the whole schema is walked', () => {
-  it('all violations are collected, in order', () => {
+  it('all violations are collected, in order [core-3.9.all]', () => {
     const schema = {
       type: 'object',
       nope: 1,
@@ -222,7 +222,7 @@ describe('C015 the whole schema is walked', () => {
     expect(violations(schema)).toHaveLength(4)
   })
 
-  it('a cycle is one violation; a shared node is none', () => {
+  it('a cycle is one violation; a shared node is none [core-3.8]', () => {
     const self: Record<string, unknown> = { type: 'object' }
     self['properties'] = { self, other: leaf, again: { type: 'array', items: leaf } }
     expect(violations(self)).toEqual(['"schema.properties.self" is circular'])

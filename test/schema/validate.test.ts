@@ -124,7 +124,7 @@ describe('C016 order', () => {
     }
   })
 
-  it('required first, then declared members in their order, then undeclared keys', () => {
+  it('required first, then declared members in their order, then undeclared keys [core-3.14.order]', () => {
     expect(places(schema, { file: 1, nested: {} })).toEqual(['value.file', 'value.nested.line'])
     expect(places(schema, { nested: { line: 'x', extra: 1, more: 2 } })).toEqual([
       'value.file',
@@ -135,25 +135,25 @@ describe('C016 order', () => {
     expect(places(schema, { file: 'f', nested: { line: 1 }, extra: [1] })).toEqual([])
   })
 
-  it('a required member present with undefined is missing; an optional one is lossy', () => {
+  it('a required member present with undefined is missing; an optional one is lossy [core-3.14.undefined]', () => {
     expect(of(schema, { file: undefined, nested: { line: 1 } })).toEqual(['"value.file" is required'])
     expect(places({ type: 'object', properties: { a: { type: 'string' } } }, { a: undefined })).toEqual(['value'])
     expect(of({ type: 'object', properties: { a: {} }, required: ['a'] }, Object.create(null))).toHaveLength(1)
   })
 
-  it('inherited members do not count', () => {
+  it('inherited members do not count [core-3.14.own]', () => {
     expect(places({ type: 'object', properties: { toString: {} }, required: ['toString'] }, {})).toEqual([
       'value.toString'
     ])
   })
 
-  it('only a plain object is an object', () => {
+  it('only a plain object is an object [core-3.14.plain]', () => {
     for (const odd of [null, [], 'x', new Date(0), new Map()]) {
       expect(of(schema, odd)).toEqual(['"value" must be an object'])
     }
   })
 
-  it('losslessness is tested when all else is clean, once', () => {
+  it('losslessness is tested when all else is clean, once [core-3.14.lossless]', () => {
     const open: JsonSchema = { type: 'object', properties: { a: { type: 'string' } } }
     expect(places(open, { a: 'x', b: undefined, c: NaN })).toEqual(['value'])
     expect(places(open, { a: 1, b: undefined })).toEqual(['value.a'])
@@ -167,7 +167,7 @@ describe('C016 order', () => {
     expect(places(open, ring)).toEqual(['value'])
   })
 
-  it('arrays: each item, holes skipped, then density', () => {
+  it('arrays: each item, holes skipped, then density [core-3.15]', () => {
     const integers: JsonSchema = { type: 'array', items: { type: 'integer' } }
     expect(places(integers, [1, 1.5])).toEqual(['value[1]'])
     expect(of(integers, 'x')).toEqual(['"value" must be an array'])
@@ -183,13 +183,13 @@ describe('C016 order', () => {
 describe('C017 exactly one branch', () => {
   const union: JsonSchema = { oneOf: [{ type: 'number' }, { type: 'integer' }] }
 
-  it('says how many matched', () => {
+  it('says how many matched [core-3.17.exactly-one]', () => {
     expect(of(union, 1)).toEqual([expect.stringMatching(/"value".*\b2\b/)])
     expect(of(union, 1.5)).toEqual([])
     expect(of(union, null)).toEqual([expect.stringMatching(/"value".*\b0\b/)])
   })
 
-  it('keeps the details of its branches to itself', () => {
+  it('keeps the details of its branches to itself [core-3.17.no-details]', () => {
     const schema = compileValue({
       oneOf: [
         { type: 'array', items: { type: 'string' } },
@@ -204,19 +204,19 @@ describe('C017 exactly one branch', () => {
 })
 
 describe('scalars (3.16)', () => {
-  it('a number that JSON does not have is told from what is no number', () => {
+  it('a number that JSON does not have is told from what is no number [core-3.16.number]', () => {
     const [none] = of({ type: 'number' }, '1')
     for (const odd of [NaN, Infinity, -0]) expect(of({ type: 'number' }, odd)[0]).not.toBe(none)
     expect(of({ type: 'number' }, NaN)).toEqual(of({ type: 'number' }, -0))
   })
 
-  it('an integer has one message for all that is wrong', () => {
+  it('an integer has one message for all that is wrong [core-3.16.integer]', () => {
     const messages = [1.5, -0, '1', null, NaN].map((value) => of({ type: 'integer' }, value))
     expect(new Set(messages.flat()).size).toBe(1)
     expect(messages.every((list) => list.length === 1)).toBe(true)
   })
 
-  it('type first, then enum with the allowed list as JSON, then const', () => {
+  it('type first, then enum with the allowed list as JSON, then const [core-3.16.order]', () => {
     const schema: JsonSchema = { type: 'string', enum: ['a', 'b'], const: 'a' }
     expect(of(schema, 1)).toEqual(['"value" must be a string'])
     expect(of(schema, 'c')).toEqual(['"value" must be one of ["a","b"]'])
@@ -243,13 +243,13 @@ describe('C023 paths of arguments', () => {
     tags: { type: 'array', items: { type: 'string' } }
   })
 
-  it('have no leading dot', () => {
+  it('have no leading dot [core-3.13.labels]', () => {
     expect(places(schema, { config: { port: 9 }, bag: 5 }, '')).toEqual(['config.host', 'bag'])
     expect(places(schema, { servers: [{ host: 'a' }, {}] }, '')).toEqual(['servers[1].host'])
     expect(places(schema, { tags: ['a', 2] }, '')).toEqual(['tags[1]'])
   })
 
-  it('call the root "arguments"', () => {
+  it('call the root "arguments" [core-3.13.root]', () => {
     expect(places(schema, 'x', '')).toEqual(['arguments'])
   })
 })
@@ -266,7 +266,7 @@ describe('C025 openness', () => {
     expect(places(schema, { empty: { a: 1 } }, '')).toEqual(['empty.a'])
   })
 
-  it('C019 a default is neither applied nor checked', () => {
+  it('C019 a default is neither applied nor checked [core-3.18]', () => {
     const schema = compileParameters({ a: { type: 'string', default: 5 } })
     const value = {}
     expect(of(schema, value)).toEqual([])
@@ -286,7 +286,7 @@ describe('hostile values (3.12)', () => {
     return proxy
   }
 
-  it('become one violation at the nearest container', () => {
+  it('become one violation at the nearest container [core-3.12.total]', () => {
     const schema: JsonSchema = {
       type: 'object',
       properties: { o: { type: 'object', properties: { a: { type: 'string' } } } }
@@ -335,7 +335,7 @@ describe('hostile values (3.12)', () => {
 })
 
 describe('depth', () => {
-  it('5,000 levels of schema and value, in a time that is not quadratic', () => {
+  it('5,000 levels of schema and value, in a time that is not quadratic [core-3.12.iterative]', () => {
     let schema: JsonSchema = { type: 'string' }
     let value: unknown = 'leaf'
     for (let level = 0; level < 5000; level += 1) {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { ScopeTree } from '../../server/scopes/scope-tree.ts'
 
-it('binds a parent once, and gives the chain from the root (core.md §7.1, §7.2)', () => {
+it('binds a parent once, and gives the chain from the root (core.md §7.1, §7.2) [core-7.1] [core-7.2.chain]', () => {
   const tree = new ScopeTree()
   const team = tree.create('team')
   const agent = tree.create('agent', team)

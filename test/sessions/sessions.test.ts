@@ -50,6 +50,22 @@ describe('sessions that cannot be stored', () => {
     expect(row).toMatchObject({ turn: 1, turn_open: 1, step: 3 })
   })
 
+  it('what a refused call would have stored of the session is stored with the next append', async () => {
+    const fixture = new CallFixture()
+    const gate = deferred<string>()
+    fixture.body = () => gate.promise
+    const running = fixture.invoke('c1', 's1', { step: 1 })
+    await until(() => fixture.calls.find('s1', 'c1')?.state === 'running')
+    const session = await fixture.open()
+    session.queueContext(contextFrom('kept'), { isDelivered: true })
+    fixture.log.refuses = ({ closing }) => closing !== true
+    await expect(fixture.invoke('c2', 's1', { step: 1 })).rejects.toThrow('the disk is full')
+    gate.resolve('done')
+    await running
+    const [row] = await fixture.log.rows('sessions', { id: 's1' })
+    expect(String(row?.['contexts'])).toContain('ctx-kept')
+  })
+
   it('a result that cannot be stored is no success, ends the session’s other calls, and is unknown from then on', async () => {
     const fixture = new CallFixture()
     const gate = deferred<string>()
@@ -96,12 +112,7 @@ describe('sessions that cannot be stored', () => {
     fixture.log.refuses = () => false
     fixture.log.tell('open')
     await until(async () => (await fixture.events()).length === 4)
-    expect(await fixture.events()).toEqual([
-      'turn/start 1',
-      'tool/call c1',
-      'tool/result c1',
-      'turn/end 1 interrupted'
-    ])
+    expect(await fixture.events()).toEqual(['turn/start 1', 'tool/call c1', 'tool/result c1', 'turn/end 1 interrupted'])
   })
 
   it('an append that breaks a relation writes nothing and is believed no more', async () => {
@@ -132,6 +143,7 @@ describe('sessions that cannot be stored', () => {
     const calls = ['c1', 'c2', 'c3'].map((callId) => ({ callId, name: 'body' }))
     const batch = invokeBatch(fixture.invocations, { session, calls })
     batch.catch(() => undefined)
+    await until(() => fixture.stale.length === 1)
     expect(await isPending(batch)).toBe(true)
     gate.resolve('late')
     await expect(batch).rejects.toThrow('the disk is full')
@@ -140,7 +152,7 @@ describe('sessions that cannot be stored', () => {
     await fixture.open()
     const rows = await fixture.log.rows('calls', { session: 's1' })
     const codes = rows.map(({ outcome }) => JSON.parse(String(outcome)).error?.info?.code)
-    expect(codes).toEqual(['TOOL_OUTCOME_UNKNOWN', 'TOOL_NOT_STARTED', 'TOOL_NOT_STARTED'])
+    expect(codes).toEqual(['TOOL_OUTCOME_UNKNOWN', 'TOOL_NOT_STARTED', 'TOOL_OUTCOME_UNKNOWN'])
     expect((await fixture.events()).slice(-2)).toEqual(['step/end 1/1', 'turn/end 1 interrupted'])
   })
 })
@@ -209,7 +221,9 @@ describe('which session is meant', () => {
     const opened = await Promise.all([fixture.open(), fixture.open(), fixture.sessions.peek(fixture.tree.global, 's1')])
     expect(new Set(opened).size).toBe(1)
     const scope = fixture.tree.create('a')
-    await expect(fixture.sessions.open(scope, 's1')).rejects.toSatisfy((error: any) => codeOf(error) === 'UNKNOWN_SESSION')
+    await expect(fixture.sessions.open(scope, 's1')).rejects.toSatisfy(
+      (error: any) => codeOf(error) === 'UNKNOWN_SESSION'
+    )
     // Nothing of it is stored yet.
     expect(await fixture.sessions.find('s1')).toBeUndefined()
     await fixture.invoke('c1')

@@ -15,7 +15,7 @@ const code = (run: () => unknown): string => {
 }
 
 describe('turns and steps (api.md §2)', () => {
-  it('a plain call opens turn 1 and takes a numbered step without events', () => {
+  it('a plain call opens turn 1 and takes a numbered step without events [core-23.turns]', () => {
     const turns = new Turns()
     const first = turns.enter({ calls: 1 })
     expect(first.ref).toEqual({ turn: 1, step: 1 })
@@ -65,7 +65,7 @@ describe('turns and steps (api.md §2)', () => {
     expect(types(turns.leave(batch.ref, quiet))).toEqual(['step/end'])
   })
 
-  it('a given turn is the open one or the next; the next waits for calls', () => {
+  it('a given turn is the open one or the next; the next waits for calls [core-23.turns]', () => {
     const turns = new Turns()
     expect(code(() => turns.enter({ turn: 2, calls: 1 }))).toBe('TURN_CLOSED')
     const { ref } = turns.enter({ turn: 1, calls: 1 })
@@ -81,7 +81,7 @@ describe('turns and steps (api.md §2)', () => {
     expect(code(() => turns.enter({ turn: 1, calls: 1 }))).toBe('TURN_CLOSED')
   })
 
-  it('C115 a concluded step ends the turn, unless a context is queued: that one gets one more step', () => {
+  it('C115 a concluded step ends the turn, unless a context is queued: that one gets one more step [core-24.2]', () => {
     const turns = new Turns()
     const { ref } = turns.enter({ calls: 2, isBatch: true })
     turns.leave(ref, { concludes: true, hasQueuedContexts: false })

@@ -38,7 +38,7 @@ describe('cardOf (core.md §28, api.md §4)', () => {
     })
   })
 
-  it('makes the card of a tool/result from its recorded call and stored parts', () => {
+  it('makes the card of a tool/result from its recorded call and stored parts [core-28.replay]', () => {
     const block = { type: 'tool-result', toolCallId: 'c1', content: [{ type: 'text', text: 'a' }], isError: true }
     expect(view('tool/result', result(block, { meta: null }))).toEqual({
       card: 'terminal',
@@ -111,7 +111,7 @@ describe('soft failure', () => {
   })
 })
 
-describe('vocabulary (backends.md §1.1)', () => {
+describe('vocabulary (backends.md §1.1) [core-28.cards]', () => {
   it.each<CallCard>([
     { card: 'generic', title: 't' },
     {

@@ -24,18 +24,18 @@ const registerAll = (...tools: string[]) => tools.forEach((name) => registry.reg
 describe('C036 prompt order (core.md §7.12)', () => {
   beforeEach(() => registerAll('zulu', 'alpha', 'mike'))
 
-  it('is that of the code units, while the catalogue keeps its own', () => {
+  it('is that of the code units, while the catalogue keeps its own [core-7.12.sorted] [core-7.11.order]', () => {
     registerAll('Beta', '_x')
     expect(registry.schemas().map((tool) => tool.name)).toEqual(['zulu', 'alpha', 'mike', 'Beta', '_x'])
     expect(wire()).toEqual(['Beta', '_x', 'alpha', 'mike', 'zulu'])
   })
 
-  it('follows toolOrder, the unlisted at the marker', () => {
+  it('follows toolOrder, the unlisted at the marker [core-7.12.rest]', () => {
     expect(wire({ toolOrder: ['zulu', '<unlisted-tools>'] })).toEqual(['zulu', 'alpha', 'mike'])
     expect(wire({ toolOrder: ['<unlisted-tools>', 'alpha'] })).toEqual(['mike', 'zulu', 'alpha'])
   })
 
-  it('rejects an order without the marker, with duplicates, or with names that were never registered', () => {
+  it('rejects an order without the marker, with duplicates, or with names that were never registered [core-7.12.marker] [core-7.12.known]', () => {
     expect(() => assemble({ toolOrder: ['zulu'] })).toThrow('<unlisted-tools>')
     expect(() => assemble({ toolOrder: ['<unlisted-tools>', '<unlisted-tools>'] })).toThrow('twice')
     expect(() => assemble({ toolOrder: ['zulu', 'zulu', '<unlisted-tools>'] })).toThrow('twice')
@@ -43,14 +43,14 @@ describe('C036 prompt order (core.md §7.12)', () => {
     expect(() => assemble({ toolOrder: ['run_code', '<unlisted-tools>'] })).toThrow('unknown tools: run_code')
   })
 
-  it('takes a name that a mask hides, and one of the scope itself', () => {
+  it('takes a name that a mask hides, and one of the scope itself [core-7.12.known]', () => {
     const scope = tree.create('agent')
     registry.register(scope, bareTool('own'))
     registry.restrict(scope, { deny: ['zulu'] })
     expect(wire({ scope, toolOrder: ['zulu', 'own', '<unlisted-tools>'] })).toEqual(['own', 'alpha', 'mike'])
   })
 
-  it('knows run_code alone under code, and it too under both', () => {
+  it('knows run_code alone under code, and it too under both [core-7.12.known]', () => {
     mode = 'code'
     expect(wire({ toolOrder: ['<unlisted-tools>', 'run_code'] })).toEqual(['run_code'])
     expect(() => assemble({ toolOrder: ['zulu', '<unlisted-tools>'] })).toThrow('unknown tools: zulu')
@@ -62,25 +62,25 @@ describe('C036 prompt order (core.md §7.12)', () => {
 describe('modes (core.md §7.8; code-mode.md §3)', () => {
   beforeEach(() => registerAll('zulu', 'echo'))
 
-  it('code-mode case 1: code gives run_code alone', () => {
+  it('code-mode case 1: code gives run_code alone [core-7.8.code]', () => {
     mode = 'code'
     expect(assemble()).toMatchObject({ mode: 'code', tools: [{ name: 'run_code' }] })
     expect(wire()).toEqual(['run_code'])
   })
 
-  it('code-mode case 3: both gives the native schemas, then run_code', () => {
+  it('code-mode case 3: both gives the native schemas, then run_code [core-7.8.both]', () => {
     mode = 'both'
     expect(wire()).toEqual(['echo', 'zulu', 'run_code'])
   })
 
-  it('code-mode case 2: native works without any code mode', () => {
+  it('code-mode case 2: native works without any code mode [core-7.8.native]', () => {
     registry = new Registry({ tree })
     expect(assemble()).toMatchObject({ mode: 'native', sections: [] })
     expect(wire()).toEqual(['echo', 'zulu'])
   })
 
   it.each<Mode>(['code', 'both'])(
-    'code-mode case 7: %s without code mode fails, naming the mode; other scopes go on',
+    'code-mode case 7: %s without code mode fails, naming the mode; other scopes go on [core-7.8.runtime]',
     (wanted) => {
       registry = new Registry({ tree })
       const scope = tree.create('agent')
@@ -119,7 +119,7 @@ describe('modes (core.md §7.8; code-mode.md §3)', () => {
     expect(fixed[0]?.name).toBe('b')
   })
 
-  it('fails when the sections cannot be made', () => {
+  it('fails when the sections cannot be made [core-7.8.renderer]', () => {
     mode = 'code'
     sections = () => {
       throw new Error('no renderer for ruby')

@@ -21,14 +21,14 @@ beforeEach(() => {
 const registerAll = (scope: Scope, ...tools: string[]) => tools.map((name) => registry.register(scope, bareTool(name)))
 
 describe('registration (core.md §6)', () => {
-  it('C029 stores nothing of what it rejects', () => {
+  it('C029 stores nothing of what it rejects [core-6.1.nothing-stored]', () => {
     registerAll(tree.global, 'a')
     expect(() => registry.register(tree.global, bareTool('bad', { timeoutMs: 0 }))).toThrow(TypeError)
     expect(names()).toEqual(['a'])
   })
 
   it.each<Mode>(['native', 'code', 'both'])(
-    'C029 run_code is reserved globally and in scopes, in mode %s',
+    'C029 run_code is reserved globally and in scopes, in mode %s [core-6.1.4]',
     (configured) => {
       mode = configured
       const scope = tree.create('agent')
@@ -39,7 +39,7 @@ describe('registration (core.md §6)', () => {
     }
   )
 
-  it('C031 refuses a duplicate in one layer, with a text of its own for each kind of layer', () => {
+  it('C031 refuses a duplicate in one layer, with a text of its own for each kind of layer [core-6.1.5] [core-30.plain-error]', () => {
     const scope = tree.create('agent')
     registerAll(tree.global, 'same')
     registerAll(scope, 'same')
@@ -52,7 +52,7 @@ describe('registration (core.md §6)', () => {
     expect(globally).toThrow(expect.objectContaining({ name: 'Error' }))
   })
 
-  it('reports the earlier row when several are broken: a duplicate without an output is a TypeError', () => {
+  it('reports the earlier row when several are broken: a duplicate without an output is a TypeError [core-6.1.order]', () => {
     registerAll(tree.global, 'same')
     const broken = { ...bareTool('same'), output: undefined } as unknown as ToolDefinition
     expect(() => registry.register(tree.global, broken)).toThrow(TypeError)
@@ -60,7 +60,7 @@ describe('registration (core.md §6)', () => {
     expect(() => registry.register(tree.global, reserved)).toThrow(TypeError)
   })
 
-  it('gives an idempotent undo that removes exactly its registration (core.md §6.3)', () => {
+  it('gives an idempotent undo that removes exactly its registration (core.md §6.3) [core-6.3]', () => {
     const undo = registry.register(tree.global, bareTool('a'))
     undo()
     expect(names()).toEqual([])
@@ -80,7 +80,7 @@ describe('registration (core.md §6)', () => {
 })
 
 describe('tools/change (core.md §6.5)', () => {
-  it('is heard on register, restrict, presentAs and each undo, with the change in effect', () => {
+  it('is heard on register, restrict, presentAs and each undo, with the change in effect [core-6.5.emits]', () => {
     const scope = tree.create('agent')
     const heard: string[] = []
     registry.onChange(() => heard.push(`${names(scope).join()}|${registry.effectiveMode(scope)}`))
@@ -95,7 +95,7 @@ describe('tools/change (core.md §6.5)', () => {
     expect(heard).toHaveLength(6)
   })
 
-  it('rolls a registration back when a listener throws; its error reaches the registrant and the name is free', () => {
+  it('rolls a registration back when a listener throws; its error reaches the registrant and the name is free [core-6.5.rollback]', () => {
     let calls = 0
     const other = vi.fn()
     const undo = registry.onChange(() => {
@@ -146,7 +146,7 @@ describe('tools/change (core.md §6.5)', () => {
 })
 
 describe('views (core.md §7)', () => {
-  it('C034 projects exactly name, description and parameters, detached each time', () => {
+  it('C034 projects exactly name, description and parameters, detached each time [core-7.11.keys] [core-7.11.detached]', () => {
     const everything = bareTool('full', {
       parameters: { type: 'object', properties: { a: { type: 'string' } } },
       timeoutMs: 1000,
@@ -167,7 +167,7 @@ describe('views (core.md §7)', () => {
     ])
   })
 
-  it('copies schemas that are too deep for recursion (core.md §7.11)', () => {
+  it('copies schemas that are too deep for recursion (core.md §7.11) [core-7.11.deep]', () => {
     let deep: Record<string, unknown> = { type: 'string' }
     for (let level = 0; level < 5000; level += 1) deep = { type: 'array', items: deep }
     registry.register(tree.global, bareTool('deep', { parameters: { type: 'object', properties: { deep } } as never }))
@@ -178,7 +178,7 @@ describe('views (core.md §7)', () => {
     expect(levels).toBe(5000)
   })
 
-  it('C037 a scoped tool is seen in its scope and below, nowhere else', () => {
+  it('C037 a scoped tool is seen in its scope and below, nowhere else [core-7.13]', () => {
     const agent = tree.create('agent')
     const child = tree.create('child', agent)
     const other = tree.create('other')
@@ -190,7 +190,7 @@ describe('views (core.md §7)', () => {
     expect(registry.lookup('toString', agent)).toBeUndefined()
   })
 
-  it.each(['scoped first', 'global first'])('C038 shadows in either order: %s', (order) => {
+  it.each(['scoped first', 'global first'])('C038 shadows in either order: %s [core-7.4.shadow]', (order) => {
     const agent = tree.create('agent')
     const scoped = bareTool('same', { description: 'scoped' })
     const global = bareTool('same', { description: 'global' })
@@ -203,7 +203,7 @@ describe('views (core.md §7)', () => {
     expect(names(agent)).toEqual(['same'])
   })
 
-  it('keeps the position of what is shadowed, and appends what is new (core.md §7.3)', () => {
+  it('keeps the position of what is shadowed, and appends what is new (core.md §7.3) [core-7.3.1] [core-7.11.order]', () => {
     const parent = tree.create('parent')
     const self = tree.create('self', parent)
     registerAll(tree.global, 'a', 'b', 'c')
@@ -213,7 +213,7 @@ describe('views (core.md §7)', () => {
     expect(registry.view(self).map((tool) => tool === registry.lookup(tool.name, self))).not.toContain(false)
   })
 
-  it('appends an own tool whose inherited namesake is masked (core.md §7.3, step 4)', () => {
+  it('appends an own tool whose inherited namesake is masked (core.md §7.3, step 4) [core-7.3.4]', () => {
     const self = tree.create('self')
     registerAll(tree.global, 'a', 'b')
     registry.restrict(self, { deny: ['a'] })
@@ -221,7 +221,7 @@ describe('views (core.md §7)', () => {
     expect(names(self)).toEqual(['b', 'a'])
   })
 
-  it("an ancestor's mask reaches what descendants inherit, also the ancestor's own tools (core.md §7.3, step 3)", () => {
+  it("an ancestor's mask reaches what descendants inherit, also the ancestor's own tools (core.md §7.3, step 3) [core-7.3.3] [core-7.5.descendants]", () => {
     const parent = tree.create('parent')
     const child = tree.create('child', parent)
     registerAll(tree.global, 'read', 'bash')
@@ -237,13 +237,13 @@ describe('views (core.md §7)', () => {
 })
 
 describe('modes (core.md §7.7 to §7.9)', () => {
-  it('code-mode case 2: native hides the transport, from lookup and catalogue', () => {
+  it('code-mode case 2: native hides the transport, from lookup and catalogue [core-7.8.transport]', () => {
     registerAll(tree.global, 'echo')
     expect(registry.lookup('run_code')).toBeUndefined()
     expect(names()).toEqual(['echo'])
   })
 
-  it('code-mode case 6: a mode is per agent, and restored when its declaration is undone', () => {
+  it('code-mode case 6: a mode is per agent, and restored when its declaration is undone [core-7.3.5] [core-7.8.catalogue] [core-7.7.misuse]', () => {
     registerAll(tree.global, 'echo')
     const a = tree.create('a')
     const b = tree.create('b')
@@ -259,7 +259,7 @@ describe('modes (core.md §7.7 to §7.9)', () => {
     expect(() => registry.presentAs(tree.global, 'code')).toThrow('presentAs')
   })
 
-  it('C045 a child inherits the mode, its own declaration wins, and a new one is accepted after the undo', () => {
+  it('C045 a child inherits the mode, its own declaration wins, and a new one is accepted after the undo [core-7.7.nearest] [core-7.7.undo]', () => {
     const parent = tree.create('parent')
     const child = tree.create('child', parent)
     const undo = registry.presentAs(parent, 'code')
@@ -273,13 +273,13 @@ describe('modes (core.md §7.7 to §7.9)', () => {
     expect(registry.effectiveMode(parent)).toBe('both')
   })
 
-  it('refuses a mode that does not exist', () => {
+  it('refuses a mode that does not exist [core-7.7.mode]', () => {
     const scope = tree.create('a')
     expect(() => registry.presentAs(scope, 'constructor' as Mode)).toThrow('native, code, both')
     expect(registry.effectiveMode(scope)).toBe('native')
   })
 
-  it('collapses direct calls of visible tools under code alone (core.md §7.9)', () => {
+  it('collapses direct calls of visible tools under code alone (core.md §7.9) [core-7.9.both]', () => {
     const token = Symbol('outer')
     registerAll(tree.global, 'echo', 'hidden')
     const scope = tree.create('a')
@@ -306,7 +306,7 @@ describe('modes (core.md §7.7 to §7.9)', () => {
     expect(names()).toEqual(['echo', 'run_code'])
   })
 
-  it('is native unless configured', () => {
+  it('is native unless configured [core-7.7.nearest]', () => {
     registry = new Registry({ tree })
     expect(registry.effectiveMode()).toBe('native')
     expect(registry.lookup('run_code')).toBeUndefined()

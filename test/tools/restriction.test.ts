@@ -19,7 +19,7 @@ const names = (scope?: Scope) => registry.schemas(scope).map((schema) => schema.
 const registerAll = (scope: Scope, ...tools: string[]) =>
   tools.forEach((name) => registry.register(scope, bareTool(name)))
 
-it('C039 an allow mask hides the rest of what is inherited, and nothing of its own', () => {
+it('C039 an allow mask hides the rest of what is inherited, and nothing of its own [core-7.5.allow-none] [core-7.3.4]', () => {
   registerAll(tree.global, 'read', 'bash')
   registerAll(agent, 'capture')
   const undo = registry.restrict(agent, { allow: ['read'] })
@@ -32,7 +32,7 @@ it('C039 an allow mask hides the rest of what is inherited, and nothing of its o
   expect(names(agent)).toEqual(['capture'])
 })
 
-it('C040 masks are live: deny lets later tools through, allow keeps them out', () => {
+it('C040 masks are live: deny lets later tools through, allow keeps them out [core-7.5.live]', () => {
   const a = tree.create('a')
   const d = tree.create('d')
   registerAll(tree.global, 'read', 'bash')
@@ -45,7 +45,7 @@ it('C040 masks are live: deny lets later tools through, allow keeps them out', (
   expect(names(a)).toEqual(['read', 'local'])
 })
 
-it('C041 masks intersect, lift independently, and copy what they were given', () => {
+it('C041 masks intersect, lift independently, and copy what they were given [core-7.5.intersect] [core-7.5.copied]', () => {
   registerAll(tree.global, 'a', 'b', 'c')
   const allow = ['a', 'b']
   const deny = ['b']
@@ -70,7 +70,7 @@ describe('C042 misuse (core.md §7.5)', () => {
     registerAll(agent, 'own')
   })
 
-  it('is a plain error each time, in the order of the rules', () => {
+  it('is a plain error each time, in the order of the rules [core-7.5.misuse] [core-7.5.own] [core-30.plain-error]', () => {
     expect(restrict({}, tree.global)).toThrow('needs a scope')
     expect(restrict({ allow: ['read'] }, tree.global)).toThrow('needs a scope')
     expect(restrict({})).toThrow('allow list or a deny list')
@@ -82,7 +82,7 @@ describe('C042 misuse (core.md §7.5)', () => {
     expect(names(agent)).toEqual(['read', 'bash', 'own'])
   })
 
-  it('lists all unknown names and the known ones, sorted', () => {
+  it('lists all unknown names and the known ones, sorted [core-7.5.unknown]', () => {
     expect(restrict({ allow: ['read', 'ghost'], deny: ['constructor'] })).toThrow(
       'no tool named "ghost", "constructor"; it inherits: bash, read'
     )
@@ -91,7 +91,7 @@ describe('C042 misuse (core.md §7.5)', () => {
     expect(() => empty.restrict(lonely.create('x'), { allow: ['read'] })).toThrow('it inherits: (none)')
   })
 
-  it('a name hidden by another mask is still restrictable; so is what an ancestor owns', () => {
+  it('a name hidden by another mask is still restrictable; so is what an ancestor owns [core-7.5.hidden] [core-7.3.2]', () => {
     registry.restrict(agent, { allow: [] })
     expect(restrict({ deny: ['read'] })).not.toThrow()
     expect(restrict({ deny: ['own'] }, tree.create('child', agent))).not.toThrow()

@@ -8,33 +8,37 @@ const output = (members: Record<string, unknown>) => ({ output: { ...bareTool('p
 
 describe('C029 rejections (core.md §6.1, §6.2, §18.6)', () => {
   it.each<[string, Record<string, unknown>, string]>([
-    ['no output', { output: undefined }, 'output'],
-    ['output null', { output: null }, 'output'],
-    ['no render', output({ render: undefined }), 'output.render'],
-    ['presentationMeta not a function', output({ presentationMeta: {} }), 'output.presentationMeta'],
-    ['timeoutMs 0', { timeoutMs: 0 }, 'timeoutMs'],
-    ['timeoutMs negative', { timeoutMs: -1 }, 'timeoutMs'],
-    ['timeoutMs NaN', { timeoutMs: NaN }, 'timeoutMs'],
-    ['timeoutMs Infinity', { timeoutMs: Infinity }, 'timeoutMs'],
-    ['timeoutMs a string', { timeoutMs: '100' }, 'timeoutMs'],
-    ['timeoutMs beyond what timers take', { timeoutMs: 2 ** 31 }, 'timeoutMs'],
-    ['empty name', { name: '' }, 'name'],
-    ['name with a dot', { name: 'my-tool.v2' }, 'name'],
-    ['name of 65', { name: 'a'.repeat(65) }, 'name'],
+    ['no output [core-6.1.1]', { output: undefined }, 'output'],
+    ['output null [core-6.1.1]', { output: null }, 'output'],
+    ['no render [core-6.1.1]', output({ render: undefined }), 'output.render'],
+    [
+      'presentationMeta not a function [core-6.1.1] [core-30.type-error]',
+      output({ presentationMeta: {} }),
+      'output.presentationMeta'
+    ],
+    ['timeoutMs 0 [core-6.1.3] [core-30.type-error]', { timeoutMs: 0 }, 'timeoutMs'],
+    ['timeoutMs negative [core-6.1.3]', { timeoutMs: -1 }, 'timeoutMs'],
+    ['timeoutMs NaN [core-6.1.3]', { timeoutMs: NaN }, 'timeoutMs'],
+    ['timeoutMs Infinity [core-6.1.3]', { timeoutMs: Infinity }, 'timeoutMs'],
+    ['timeoutMs a string [core-6.1.3]', { timeoutMs: '100' }, 'timeoutMs'],
+    ['timeoutMs beyond what timers take [core-18.6]', { timeoutMs: 2 ** 31 }, 'timeoutMs'],
+    ['empty name [core-6.2.name]', { name: '' }, 'name'],
+    ['name with a dot [core-6.2.name]', { name: 'my-tool.v2' }, 'name'],
+    ['name of 65 [core-6.2.name]', { name: 'a'.repeat(65) }, 'name'],
     ['name with a line end', { name: 'probe\n' }, 'name'],
     ['name not a string', { name: 7 }, 'name'],
-    ['no description', { description: undefined }, 'description'],
-    ['parameters missing', { parameters: undefined }, 'parameters'],
-    ['parameters not lossless', { parameters: { type: 'object', default: NaN } }, 'parameters'],
-    ['parameters of another type', { parameters: { type: 'string' } }, 'parameters'],
+    ['no description [core-6.2.description]', { description: undefined }, 'description'],
+    ['parameters missing [core-6.2.parameters]', { parameters: undefined }, 'parameters'],
+    ['parameters not lossless [core-6.2.parameters]', { parameters: { type: 'object', default: NaN } }, 'parameters'],
+    ['parameters of another type [core-6.2.parameters]', { parameters: { type: 'string' } }, 'parameters'],
     ['parameters an array', { parameters: [] }, 'parameters'],
     ['parameters with an inherited type', { parameters: JSON.parse('{"__proto__":{"type":"object"}}') }, 'parameters'],
-    ['execute not a function', { execute: 'run' }, 'execute'],
+    ['execute not a function [core-6.2.execute]', { execute: 'run' }, 'execute'],
     ['idempotent not a boolean', { idempotent: 1 }, 'idempotent'],
-    ['isConcurrencySafe not a function', { isConcurrencySafe: true }, 'isConcurrencySafe'],
-    ['finalizeContent not a function', { finalizeContent: null }, 'finalizeContent'],
-    ['presentCall not a function', { presentCall: {} }, 'presentCall'],
-    ['presentResult not a function', { presentResult: 'x' }, 'presentResult'],
+    ['isConcurrencySafe not a function [core-6.2.callbacks]', { isConcurrencySafe: true }, 'isConcurrencySafe'],
+    ['finalizeContent not a function [core-6.2.callbacks]', { finalizeContent: null }, 'finalizeContent'],
+    ['presentCall not a function [core-6.2.callbacks]', { presentCall: {} }, 'presentCall'],
+    ['presentResult not a function [core-6.2.callbacks]', { presentResult: 'x' }, 'presentResult'],
     ['validateArguments not a function', { validateArguments: {} }, 'validateArguments'],
     ['validateOutput not a function', { validateOutput: 1 }, 'validateOutput']
   ])('%s is a TypeError naming what is wrong', (_what, members, member) => {
@@ -50,7 +54,7 @@ describe('C029 rejections (core.md §6.1, §6.2, §18.6)', () => {
     expect(() => snapshotDefinition(given as unknown as ToolDefinition)).toThrow(TypeError)
   })
 
-  it('C009 reports an output schema outside the subset as UNSUPPORTED_SCHEMA, with its path', () => {
+  it('C009 reports an output schema outside the subset as UNSUPPORTED_SCHEMA, with its path [core-6.1.2]', () => {
     const schema = { type: 'object', anyOf: [] }
     expect(broken(output({ schema }))).toThrow(
       expect.objectContaining({ name: 'JsonSchemaError', code: 'UNSUPPORTED_SCHEMA' })
@@ -74,7 +78,7 @@ describe('C029 rejections (core.md §6.1, §6.2, §18.6)', () => {
     expect(broken(output({ schema }))).toThrow(expect.objectContaining({ code: 'UNSUPPORTED_SCHEMA' }))
   })
 
-  it('checks in the order of the table: output, schema, timeoutMs, then the rest', () => {
+  it('checks in the order of the table: output, schema, timeoutMs, then the rest [core-6.1.order]', () => {
     expect(broken({ ...output({ render: 1, schema: { type: 'x' } }), timeoutMs: 0, name: '' })).toThrow('output.render')
     expect(broken({ ...output({ schema: { type: 'x' } }), timeoutMs: 0, name: '' })).toThrow('schema.type')
     expect(broken({ timeoutMs: 0, name: '' })).toThrow('timeoutMs')
@@ -95,7 +99,7 @@ describe('C029 rejections (core.md §6.1, §6.2, §18.6)', () => {
 })
 
 describe('the copy (core.md §6.6)', () => {
-  it('is frozen, and detached from what the author holds', () => {
+  it('is frozen, and detached from what the author holds [core-6.6]', () => {
     const given = bareTool('probe', { timeoutMs: 30_000, idempotent: true })
     const made = snapshotDefinition(given)
     given.description = 'changed'

@@ -9,7 +9,7 @@ const mapOf = <const Map extends ParameterMap>(map: Map): Map => map
 
 type Open = Record<string, JsonValue>
 
-describe('InferValue (core.md §4.8)', () => {
+describe('InferValue (core.md §4.8) [core-4.8]', () => {
   it('scalars and their literals', () => {
     type Of<Spec extends ValueSpec> = InferValue<Spec>
     expectTypeOf<Of<{ type: 'string' }>>().toEqualTypeOf<string>()
@@ -115,7 +115,7 @@ describe('InferParameters', () => {
   })
 })
 
-describe('16 levels of containers', () => {
+describe('16 levels of containers [core-4.8]', () => {
   type Nested<Depth extends number, Count extends 0[] = []> = Count['length'] extends Depth
     ? { type: 'string' }
     : { type: 'array'; items: Nested<Depth, [...Count, 0]> }

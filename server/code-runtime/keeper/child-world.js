@@ -76,9 +76,10 @@ export class ChildWorld {
     this.#busyMs = Math.max(this.#busyMs, ms)
   }
 
-  usage() {
+  /** @param {boolean} [isQuick] */
+  usage(isQuick = false) {
     const now = performance.now()
-    if (now - this.#walkedAt >= walkEveryMs) {
+    if (!isQuick && now - this.#walkedAt >= walkEveryMs) {
       this.#walkedAt = now
       this.#walk()
     }

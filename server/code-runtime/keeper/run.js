@@ -63,8 +63,9 @@ export class Run {
       raw: (stream, text) => this.#output(() => this.#ledger.addRaw(stream, text)),
       ended: (ending) => this.#lose(ending)
     }
-    // Booting has cost time that is none of the program's.
-    const { cpuMs = 0, busyMs = 0 } = world.usage()
+    world.send(startFrame(this.#order.bindings, this.#order.program))
+    // Booting has cost time that is none of the program's. It is looked up while the program is on its way.
+    const { cpuMs = 0, busyMs = 0 } = world.usage(true)
     this.#meter.cpuMs = cpuMs
     this.#meter.busyMs = busyMs
     this.#meter.window = { at: performance.now(), cpuMs, busyMs }
@@ -73,7 +74,6 @@ export class Run {
       () => this.fail('timeout', `The wall-clock limit (maxWallMs: ${maxWallMs} ms) is reached.`),
       maxWallMs
     )
-    world.send(startFrame(this.#order.bindings, this.#order.program))
     return true
   }
 

@@ -68,6 +68,7 @@ export class Spares {
   /** @param {World} world that is ready, as one that was started to see whether it does */
   keep(world) {
     this.#alive.add(world)
+    world.usage()
     this.#watch(world)
     this.#add(Promise.resolve(world))
   }
@@ -89,6 +90,8 @@ export class Spares {
       void world.end()
       throw error
     }
+    // Its processes are found now, so that a run need not wait for that.
+    world.usage()
     this.#watch(world)
     return world
   }

@@ -3,172 +3,25 @@
 import ast
 import asyncio
 import builtins
-import codecs
 import io
 import json
-import math
 import os
 import signal
-import struct
 import sys
 import threading
 import traceback
+
+# An isolated interpreter does not look beside the script; a program is not to find these modules either.
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from program_channel import Channel  # noqa: E402
+from program_values import Lossy, lossless_text, parse_reply, quote  # noqa: E402
+
+sys.path.pop(0)
 
 PROGRAM = "program"
 WRAPPER = "__program__"
 MAX_FRAMES = 10
 MAX_CAUSES = 3
-MAX_SHOWN = 10_000
-LARGEST_INTEGER = 2**53 - 1
-# json.loads recurses once a level; deeper values would overflow the C stack.
-MAX_REPLY_DEPTH = 10_000
-quote = json.encoder.encode_basestring
-
-
-def escape_surrogates(error):
-    """Strings may hold lone surrogates, which UTF-8 has no bytes for, but JSON has."""
-    return "".join(f"\\u{ord(unit):04x}" for unit in error.object[error.start : error.end]).encode(), error.end
-
-
-codecs.register_error("json-escape", escape_surrogates)
-
-
-class Lossy(Exception):
-    """A value is not lossless JSON; the text says where and why."""
-
-
-class Channel:
-    """Descriptor 3: frames, each behind its length in four bytes. Meters the output before it leaves."""
-
-    def __init__(self, limit):
-        self.room = limit - 1
-        self.is_closed = False
-        self.lock = threading.Lock()
-
-    def post(self, frame):
-        data = frame.encode("utf-8", "json-escape")
-        with self.lock:
-            if self.is_closed:
-                return
-            rest = memoryview(struct.pack(">I", len(data)) + data)
-            while rest:
-                rest = rest[os.write(3, rest) :]
-
-    def finish(self, frame):
-        self.post(frame)
-        self.is_closed = True
-
-    def log(self, text):
-        if self.is_closed:
-            return
-        is_over = len(text) > self.room
-        encoded = quote(text[: self.room + 1] if is_over else text)
-        self.room -= len(encoded.encode("utf-8", "json-escape")) + 1
-        self.post(f'["log",{encoded}]')
-        if is_over or self.room < 0:
-            self.exceed()
-
-    def exceed(self):
-        self.finish('["failed","output-limit",""]')
-
-    def done(self, text):
-        if text is None:
-            self.finish('["done"]')
-        elif len(text) > self.room:
-            self.exceed()
-        else:
-            self.finish('["done"]\n' + text)
-
-    def fail(self, kind, message):
-        if len(message) > self.room:
-            self.exceed()
-        else:
-            self.finish(f'["failed","{kind}",{quote(message)}]')
-
-    def read(self):
-        """The next frame, or None when the server is gone."""
-        head = self.read_bytes(4)
-        body = head and self.read_bytes(struct.unpack(">I", head)[0])
-        return None if body is None else body.decode("utf-8", "surrogatepass")
-
-    @staticmethod
-    def read_bytes(count):
-        data = bytearray()
-        while len(data) < count:
-            chunk = os.read(3, min(count - len(data), 1 << 20))
-            if not chunk:
-                return None
-            data += chunk
-        return bytes(data)
-
-
-def lossless_text(root):
-    """JSON text of a value, without recursion. Only what comes back equal is accepted: no tuples, no keys but strings."""
-    parts = []
-    # What is still to be written: text as it is, values with their paths, and containers to be left again.
-    stack = [(root, "$")]
-    ancestors = set()
-    while stack:
-        item = stack.pop()
-        if isinstance(item, str):
-            parts.append(item)
-            continue
-        value, path = item
-        if path is None:
-            ancestors.discard(value)
-            continue
-        kind = type(value)
-        if kind is list or kind is dict:
-            if id(value) in ancestors:
-                raise Lossy(f"not lossless JSON: {path[-2000:]}: a circular reference is not JSON")
-            ancestors.add(id(value))
-            parts.append("[" if kind is list else "{")
-            stack.append("]" if kind is list else "}")
-            stack.append((id(value), None))
-            entries = []
-            for key in range(len(value)) if kind is list else value:
-                if kind is dict and type(key) is not str:
-                    raise Lossy(f"not lossless JSON: {path[-2000:]}: a key that is no string is not JSON")
-                if entries:
-                    entries.append(",")
-                if kind is dict:
-                    entries.append(quote(key) + ":")
-                # A path that grew with each of many thousand levels would be quadratic.
-                step = f"[{key}]" if kind is list else f".{key[:80]}"
-                entries.append((value[key], (path + step)[-400:]))
-            stack.extend(reversed(entries))
-        else:
-            parts.append(scalar_text(value, path))
-    return "".join(parts)
-
-
-def scalar_text(value, path):
-    kind = type(value)
-    if value is None:
-        return "null"
-    if kind is bool:
-        return "true" if value else "false"
-    if kind is str:
-        return quote(value)
-    if kind is int:
-        if abs(value) > LARGEST_INTEGER:
-            raise Lossy(f"not lossless JSON: {path}: an integer beyond 2^53 is not JSON")
-        return str(value)
-    if kind is float:
-        if not math.isfinite(value) or (value == 0 and math.copysign(1, value) < 0):
-            raise Lossy(f"not lossless JSON: {path}: {value!r} is not JSON")
-        return str(int(value)) if value.is_integer() and abs(value) <= LARGEST_INTEGER else repr(value)
-    raise Lossy(f"not lossless JSON: {path}: {kind.__name__} is not JSON")
-
-
-def parse_reply(text):
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, MAX_REPLY_DEPTH))
-    try:
-        return json.loads(text)
-    finally:
-        sys.setrecursionlimit(limit)
-
 
 class Calls:
     """The calls of the program: numbered as they are made, settled as replies come."""

@@ -78,6 +78,7 @@ function detach(copy, base) {
 // A constructor that is not written out passes its arguments on through the iterator of arrays.
 export const SafeMap = detach(
   class extends Map {
+    // oxlint-disable-next-line no-useless-constructor -- see above
     constructor() {
       super()
     }
@@ -86,6 +87,7 @@ export const SafeMap = detach(
 )
 export const SafeSet = detach(
   class extends Set {
+    // oxlint-disable-next-line no-useless-constructor -- see above
     constructor() {
       super()
     }

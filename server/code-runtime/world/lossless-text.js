@@ -2,7 +2,6 @@ import {
   SafeSet,
   apply,
   arrayPrototype,
-  asText,
   getOwnPropertyDescriptor,
   getPrototypeOf,
   is,
@@ -86,20 +85,12 @@ function read(frame, key) {
 
 /** @param {unknown} value @param {Frame | undefined} frame */
 function scalarText(value, frame) {
-  switch (typeof value) {
-    case 'string':
-      return stringifyJson(value)
-    case 'boolean':
-      return value ? 'true' : 'false'
-    case 'number':
-      if (isFiniteNumber(value) && !is(value, -0)) return `${value}`
-      throw lossy(frame, `${is(value, -0) ? '-0' : asText(value)} is not JSON`)
-    case 'undefined':
-      throw lossy(frame, 'undefined is not JSON')
-    default:
-      if (value === null) return 'null'
-      throw lossy(frame, `a ${typeof value} is not JSON`)
-  }
+  if (typeof value === 'string') return stringifyJson(value)
+  if (value === null || typeof value === 'boolean') return `${value}`
+  if (value === undefined) throw lossy(frame, 'undefined is not JSON')
+  if (typeof value !== 'number') throw lossy(frame, `a ${typeof value} is not JSON`)
+  if (isFiniteNumber(value) && !is(value, -0)) return `${value}`
+  throw lossy(frame, `${is(value, -0) ? '-0' : `${value}`} is not JSON`)
 }
 
 /** @param {object} source @param {Frame | undefined} parent @returns {Frame} */

@@ -35,7 +35,7 @@ function writeTo(emit) {
     if (typeof chunk !== 'string' && !isBytes(chunk)) throw new TypeError('The chunk must be a string or a Uint8Array.')
     emit(typeof chunk === 'string' ? chunk : decodeBytes(chunk))
     const done = typeof encoding === 'function' ? encoding : callback
-    if (typeof done === 'function') nextTick(/** @type {() => void} */ (done))
+    if (typeof done === 'function') nextTick(done)
     return true
   }
 }

@@ -29,19 +29,24 @@ lobby.once('message', (/** @type {WorldSetup} */ { port, taken, maxOutputBytes }
     const end = indexInText(frame, '\n')
     void run(sliceText(frame, end + 1), parseJson(sliceText(frame, 0, end))[1])
   })
+  // All that needs no program is done while the world is a spare.
+  redirectStreams(outlet)
+  const console = createConsole(outlet)
+  Error.prepareStackTrace = writeStack
+  process.on('uncaughtException', fail)
+  // A program that listens itself has dealt with it.
+  process.on('unhandledRejection', (reason) => {
+    if (listenerCount('unhandledRejection') === 1) fail(reason)
+  })
   outlet.post('["ready"]')
+
+  /** @param {unknown} thrown */
+  function fail(thrown) {
+    outlet.fail('exception', reportFailure(thrown, outlet.room))
+  }
 
   /** @param {string} program @param {BindingShape[]} shapes */
   async function run(program, shapes) {
-    redirectStreams(outlet)
-    Error.prepareStackTrace = writeStack
-    /** @param {unknown} thrown */
-    const fail = (thrown) => outlet.fail('exception', reportFailure(thrown, outlet.room))
-    process.on('uncaughtException', fail)
-    // A program that listens itself has dealt with it.
-    process.on('unhandledRejection', (reason) => {
-      if (listenerCount('unhandledRejection') === 1) fail(reason)
-    })
     const names = []
     const values = []
     for (const shape of shapes) {
@@ -53,7 +58,7 @@ lobby.once('message', (/** @type {WorldSetup} */ { port, taken, maxOutputBytes }
       values.push(errorClass)
     }
     names.push('console')
-    values.push(createConsole(outlet))
+    values.push(console)
     /** @type {unknown} */
     let value
     try {

@@ -20,7 +20,17 @@ import { type EventFields, storedEvent } from '../../events/stored-event.ts'
 import { assertQuery, pageBytes } from '../query.ts'
 import { GroupCommit, type Waiting } from './group-commit.ts'
 import { LogOpenError, type LogOpenCode } from './open-error.js'
-import type { FromWriter, ToWriter, Trouble, WireEvent, WirePage, WireResult, WriterOptions } from './protocol.ts'
+import type {
+  FromWriter,
+  RetentionProgress,
+  RetentionStep,
+  ToWriter,
+  Trouble,
+  WireEvent,
+  WirePage,
+  WireResult,
+  WriterOptions
+} from './protocol.ts'
 import { ReaderThread, startThread } from './reader.ts'
 import { assertRuntime } from './runtime.ts'
 
@@ -85,7 +95,7 @@ export class SqliteLog implements EventLog {
   readonly #listeners = new CommitListeners()
   readonly #stateListeners = new Set<(state: LogState) => void>()
   readonly #queue = new GroupCommit((appends) => this.#tell({ kind: 'batch', appends }))
-  readonly #jobs = new Map<number, (error: Error | undefined) => void>()
+  readonly #jobs = new Map<number, (error: Error | undefined, value?: unknown) => void>()
   #head: number
   #commits = 0
   #state: LogState = 'open'
@@ -179,13 +189,16 @@ export class SqliteLog implements EventLog {
     }
   }
 
-  prune(session: string, beforeSeq: number): Promise<void> {
-    return this.#job((id) => ({ kind: 'prune', id, session, beforeSeq }))
+  async prune(session: string, beforeSeq: number): Promise<void> {
+    await this.#job((id) => ({ kind: 'prune', id, session, beforeSeq }))
   }
 
-  /** An online copy of the whole log into `file`, without stopping appends (reliability.md C11). */
-  backup(file: string): Promise<void> {
-    return this.#job((id) => ({ kind: 'backup', id, file }))
+  /**
+   * One transaction of retention, of 500 events at most, between which appends are served (reliability.md §2.5). Sessions with a call
+   * that has not ended are spared.
+   */
+  async retain(step: RetentionStep): Promise<RetentionProgress> {
+    return (await this.#job((id) => ({ kind: 'retain', id, step }))) as RetentionProgress
   }
 
   onCommit(listener: (events: readonly StoredEvent[]) => void): () => void {
@@ -243,7 +256,10 @@ export class SqliteLog implements EventLog {
       case 'warning':
         return this.#options.onWarning?.(message.message, message.details)
       case 'done':
-        this.#jobs.get(message.id)?.(message.error === undefined ? undefined : new StoreUnavailableError(message.error))
+        this.#jobs.get(message.id)?.(
+          message.error === undefined ? undefined : new StoreUnavailableError(message.error),
+          message.value
+        )
         return void this.#jobs.delete(message.id)
       case 'closed':
         return this.#onClosed?.()
@@ -307,13 +323,13 @@ export class SqliteLog implements EventLog {
     this.#options.onFatal?.(error)
   }
 
-  #job(message: (id: number) => ToWriter): Promise<void> {
+  #job(message: (id: number) => ToWriter): Promise<unknown> {
     if (this.#closed !== undefined || this.#trouble === 'fatal') {
       return Promise.reject(new StoreUnavailableError('the event log is closed'))
     }
     const id = (this.#lastJob += 1)
     return new Promise((resolve, reject) => {
-      this.#jobs.set(id, (error) => (error === undefined ? resolve() : reject(error)))
+      this.#jobs.set(id, (error, value) => (error === undefined ? resolve(value) : reject(error)))
       this.#tell(message(id))
     })
   }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs'
+import { failpoint } from './failpoint.js'
 
 // Two slots written in turn, each within one disk sector: a torn write leaves the other.
 const slotBytes = 512
@@ -25,6 +26,7 @@ export function openMark(file) {
       const line = `${sum(body)} ${body}`
       if (line.length >= slotBytes) throw new RangeError('mark too long')
       writeSync(handle, line.padEnd(slotBytes - 1) + '\n', (turn % 2) * slotBytes)
+      failpoint('mid-mark')
       fsyncSync(handle)
       turn += 1
     },

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { copyFileSync, existsSync, fsyncSync, openSync, closeSync, readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import path from 'node:path'
+import { failpoint } from './failpoint.js'
 import { LogOpenError } from './open-error.js'
 
 /** @typedef {{ version: number, name: string, hash: string, sql: string }} Migration */
@@ -57,9 +58,11 @@ export function migrate(db, file, migrations) {
   for (const migration of migrations.slice(version)) {
     db.transaction(() => {
       db.exec(migration.sql)
+      failpoint('mid-migration')
       record.run(migration.version, migration.name, migration.hash, Date.now())
       db.pragma(`user_version = ${migration.version}`)
     }).immediate()
+    failpoint('after-migration')
   }
   // The tables belong in the database file from the start: a journal that gets lost then takes events along, which the mark tells.
   if (version < migrations.length) db.pragma('wal_checkpoint(TRUNCATE)')

@@ -29,11 +29,31 @@ export interface WriterOptions {
   tables: Record<TableName, { readonly key: readonly string[] }>
 }
 
+/**
+ * One step of retention. `before`: what is older than this time, among the sessions after the place `after` of their table; `bytes`: the
+ * oldest events after the position `after`, while more of the file is in use; neither: free pages go back to the file system.
+ */
+export interface RetentionStep {
+  before?: number
+  bytes?: number
+  /** -1 to begin, else the `next` of the step before. */
+  after: number
+}
+
+export interface RetentionProgress {
+  /** Events deleted. */
+  deleted: number
+  /** Sessions that have no events any more. */
+  emptied: string[]
+  /** The `after` of the next step; absent when there is none to make. */
+  next?: number | undefined
+}
+
 export type ToWriter =
   | { kind: 'batch'; appends: WireAppend[] }
   | { kind: 'reopen' }
   | { kind: 'prune'; id: number; session: string; beforeSeq: number }
-  | { kind: 'backup'; id: number; file: string }
+  | { kind: 'retain'; id: number; step: RetentionStep }
   | { kind: 'damaged'; session: string }
   | { kind: 'close' }
 
@@ -44,7 +64,7 @@ export type FromWriter =
   | { kind: 'ready'; logId: string; head: number; damaged: string[]; lostTail: boolean }
   | { kind: 'refused'; code: string; message: string }
   | { kind: 'acks'; results: WireResult[] }
-  | { kind: 'done'; id: number; error?: string }
+  | { kind: 'done'; id: number; value?: unknown; error?: string }
   | { kind: 'state'; state: LogState; trouble?: Trouble; message?: string }
   | { kind: 'reopen?' }
   | { kind: 'fatal'; message: string }

@@ -47,7 +47,7 @@ export function openStore({ directory, synchronous, tables }, mark) {
     const damaged = findDamaged(db)
     const sideTables = openSideTables(db, tables)
     const appender = openAppender(db, sideTables, damaged)
-    return { db, logId, lostTail, damaged, appender, prune: openPruner(db, appender) }
+    return { db, logId, lostTail, damaged, appender, pruner: openPruner(db, appender) }
   } catch (error) {
     db?.close()
     throw openFailure(error)
@@ -89,7 +89,7 @@ function isBehind(db, keptHead, mark) {
 }
 
 /** @param {string} directory */
-function syncDirectory(directory) {
+export function syncDirectory(directory) {
   const handle = openSync(directory, 'r')
   try {
     fsyncSync(handle)

@@ -8,10 +8,17 @@ import { corrupt, damagedOf } from './verify.js'
  * What `toolwright verify` says of a log: the whole database is read, every payload decoded and every session's hash chain walked.
  * The log may be in use meanwhile. Throws `LogOpenError` (`LOG_CORRUPT`) when SQLite cannot read it.
  * @param {string} directory
- * @returns {{ sessions: number, events: number, damagedSessions: string[] }}
  */
 export function verifyLog(directory) {
-  const { database } = logFiles(directory)
+  return verifyDatabase(logFiles(directory).database)
+}
+
+/**
+ * The same of one file, as a backup is.
+ * @param {string} database
+ * @returns {{ sessions: number, events: number, damagedSessions: string[] }}
+ */
+export function verifyDatabase(database) {
   if (!existsSync(database)) throw corrupt(`there is no ${database}`)
   /** @type {import('better-sqlite3').Database | undefined} */
   let db

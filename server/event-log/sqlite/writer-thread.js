@@ -2,6 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { statSync } from 'node:fs'
 import { openBallast } from './ballast.js'
 import { journalSizeLimit } from './connection.js'
+import { failpoint } from './failpoint.js'
 import { logFiles } from './files.js'
 import { holdLock } from './lock.js'
 import { openMark } from './mark.js'
@@ -185,7 +186,9 @@ function afterCommit() {
   try {
     const { log } = checkpoint('NOOP')
     if (log < checkpointAt) return
+    failpoint('before-checkpoint')
     const { checkpointed } = checkpoint('PASSIVE')
+    failpoint('after-checkpoint')
     // While a reader holds it up, trying after every commit would only cost.
     checkpointAt = checkpointed < log ? log + checkpointFrames : checkpointFrames
     writeMark()
@@ -226,13 +229,15 @@ function writeMark() {
   markedPosition = position
 }
 
-/** @param {number} id @param {Promise<unknown>} work */
+/** @param {number} id @param {() => unknown} work that writes */
 async function answer(id, work) {
+  if (trouble !== undefined) return tell({ kind: 'done', id, error: `the event log is unavailable (${trouble})` })
   try {
-    await work
-    tell({ kind: 'done', id })
+    tell({ kind: 'done', id, value: await work() })
+    afterCommit()
   } catch (error) {
     tell({ kind: 'done', id, error: messageOf(error) })
+    if (String(/** @type {{ code?: string }} */ (error).code).startsWith('SQLITE_') && trouble === undefined) fail(error)
   }
 }
 
@@ -266,9 +271,9 @@ port.on('message', (/** @type {ToWriter} */ message) => {
     case 'damaged':
       return void store.damaged.add(message.session)
     case 'prune':
-      return void answer(message.id, store.prune(message.session, message.beforeSeq))
-    case 'backup':
-      return void answer(message.id, store.db.backup(message.file, { progress: () => 200 }))
+      return void answer(message.id, () => store.pruner.prune(message.session, message.beforeSeq))
+    case 'retain':
+      return void answer(message.id, () => store.pruner.retain(message.step))
     case 'close':
       return close()
   }

@@ -8,7 +8,7 @@ const open = () => new LocalSpill(join(temporaryDirectory(), 'spill'))
 const save = (store: LocalSpill, suggestedName: string, text: string, sessionId = 'A') =>
   store.save({ owner: { sessionId }, source: { toolName: 't', callId: 'c', label: 'result' }, suggestedName, text })
 
-it('keeps each text in a private file of its session (core.md §27.6)', async () => {
+it('keeps each text in a private file of its session (core.md §27.6) [core-27.6]', async () => {
   const store = open()
   const saved = await save(store, 'bash.txt', 'héllo')
   expect(saved.bytes).toBe(6)

@@ -1,8 +1,14 @@
+import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { openProcessRuntime } from '../../../server/code-runtime/process/process-runtime.ts'
-import { descendants, runProgram } from '../../helpers/code-runtime.ts'
+import { descendants, processesNaming, runProgram } from '../../helpers/code-runtime.ts'
 import { until } from '../../helpers/until.ts'
 import { describeContract } from '../contract.ts'
+
+const serverScript = join(import.meta.dirname, '../../fixtures/programs/server-with-a-run.ts')
 
 describe('the process runtime', () => {
   describeContract(openProcessRuntime)
@@ -46,11 +52,25 @@ describe('the process runtime', () => {
     }
   })
 
+  it('R8 leaves no process when the server is killed', { timeout: 60_000 }, async () => {
+    const nonce = `orphan-${randomUUID()}`
+    const server = spawn(process.execPath, ['--import', 'tsx', serverScript, nonce], {
+      stdio: ['ignore', 'pipe', 'inherit']
+    })
+    try {
+      await once(server.stdout, 'data')
+      expect(processesNaming(nonce).length).toBeGreaterThan(1)
+    } finally {
+      server.kill('SIGKILL')
+    }
+    await until(() => processesNaming(nonce).length === 0)
+  })
+
   it('C53 a spare that waited has used nothing', { timeout: 60_000 }, async () => {
-    const runtime = await openProcessRuntime({ spareWorlds: 1, computeMs: 300, maxWallMs: 3_000 })
+    const runtime = await openProcessRuntime({ spareWorlds: 1, computeMs: 300, maxWallMs: 2_000 })
     try {
       await runProgram(runtime, 'return 1')
-      await new Promise((resolve) => setTimeout(resolve, 5_000))
+      await new Promise((resolve) => setTimeout(resolve, 2_500))
       await expect(runProgram(runtime, 'return 1')).resolves.toEqual({ logs: [], value: 1 })
     } finally {
       await runtime.dispose()

@@ -14,6 +14,38 @@ function thrownBy(body: () => unknown): unknown {
   }
 }
 
+// oxlint-disable-next-line typescript/no-implied-eval -- the cases are written as a program writes them
+const evaluate = (expression: string): unknown => new Function(`return (${expression})`)()
+
+const rejectedCompletions = [
+  ...[
+    'NaN',
+    'Infinity',
+    '-0',
+    '1n',
+    'Symbol()',
+    '() => 1',
+    'new Date(0)',
+    'new Map()',
+    'new (class A { x = 1 })()',
+    '[1, , 2]'
+  ],
+  ...['{ a: undefined }', '[undefined]', '(() => { const a = {}; a.a = a; return a })()', "{ [Symbol('a')]: 1 }"],
+  ...["Object.defineProperty({}, 'a', { value: 1 })", "Buffer.from('a')", 'new Uint8Array(1)', "new String('x')"],
+  ...[
+    'Object.assign([1], { a: 1 })',
+    '{ get a() { throw 1 } }',
+    '{ p: Promise.resolve(1) }',
+    '{ toJSON() { return 1 } }'
+  ],
+  ...[
+    'new (class extends Array {})()',
+    '{ __proto__: { constructor: { name: "Object" } } }',
+    'new Error("e")',
+    'new Proxy({}, { ownKeys() { throw 1 } })'
+  ]
+]
+
 describe('JSON text of a program’s value (§9)', () => {
   it('is that of JSON.stringify for every JSON value', () => {
     fc.assert(
@@ -46,6 +78,10 @@ describe('JSON text of a program’s value (§9)', () => {
         }
       )
     )
+  })
+
+  it.each(rejectedCompletions)('C23 refuses %s', (expression) => {
+    expect(isLossy(thrownBy(() => text(evaluate(expression))))).toBe(true)
   })
 
   it('knows no depth', () => {

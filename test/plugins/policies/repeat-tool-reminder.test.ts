@@ -29,7 +29,7 @@ async function remindedAt(results: Iterable<Promise<ToolResult>>): Promise<numbe
 }
 
 describe('the repeat-tool reminder (core.md §26)', () => {
-  it('C116 escalates at 3, 5 and 8, then falls silent; the result itself is untouched', async () => {
+  it('C116 escalates at 3, 5 and 8, then falls silent; the result itself is untouched [core-26.defaults] [core-26.message] [core-26.short] [core-26.detailed]', async () => {
     const { fixture, agent } = await reminding()
     const results: ToolResult[] = []
     for (let call = 1; call <= 9; call += 1) results.push(await fixture.call('echo', { text: 'same' }, { agent }))
@@ -53,7 +53,7 @@ describe('the repeat-tool reminder (core.md §26)', () => {
     expect(results[2]).toMatchObject({ value: 'same', content: [{ type: 'text', text: 'same' }] })
   })
 
-  it('C116 the lowest threshold is the short one, however they are given', async () => {
+  it('C116 the lowest threshold is the short one, however they are given [core-26.short] [core-26.config]', async () => {
     const { fixture, agent } = await reminding({ thresholds: [4, 2] })
     const texts: string[] = []
     for (let call = 1; call <= 4; call += 1) {
@@ -71,7 +71,7 @@ describe('the repeat-tool reminder (core.md §26)', () => {
     return remindedAt(calls(fixture, agent))
   }
 
-  it('C117 key order does not matter, array order does; another tracked call resets', async () => {
+  it('C117 key order does not matter, array order does; another tracked call resets [core-26.2]', async () => {
     expect(
       await repeat({}, function* (fixture, agent) {
         yield fixture.call('raw', { a: 1, b: { c: 1, d: [1, 2] } }, { agent })
@@ -85,7 +85,7 @@ describe('the repeat-tool reminder (core.md §26)', () => {
     ).toEqual([2, 7])
   })
 
-  it('an own `__proto__` key is part of the arguments', async () => {
+  it('an own `__proto__` key is part of the arguments [core-26.hostile]', async () => {
     expect(
       await repeat({}, function* (fixture, agent) {
         yield fixture.call('raw', JSON.parse('{"__proto__":1}'), { agent })
@@ -96,7 +96,7 @@ describe('the repeat-tool reminder (core.md §26)', () => {
     ).toEqual([4])
   })
 
-  it('C117 excluded calls are transparent, `todo_write` by default', async () => {
+  it('C117 excluded calls are transparent, `todo_write` by default [core-26.defaults] [core-26.1]', async () => {
     const around = function* (fixture: PipelineFixture, agent: any) {
       yield fixture.call('echo', {}, { agent })
       yield fixture.call('todo_write', {}, { agent })
@@ -124,7 +124,7 @@ describe('the repeat-tool reminder (core.md §26)', () => {
     [{ exclude: ['pr.be'] }, 'probe', true],
     [{ exclude: ['probe'] }, 'probe', false],
     [{ include: ['probe'], exclude: ['*'] }, 'probe', false]
-  ])('C117 %j tracks %s: %s', async (options, name, tracked) => {
+  ])('C117 %j tracks %s: %s [core-26.patterns] [core-26.tracked]', async (options, name, tracked) => {
     expect(
       await repeat(options, function* (fixture, agent) {
         yield fixture.call(name, {}, { agent })
@@ -133,7 +133,7 @@ describe('the repeat-tool reminder (core.md §26)', () => {
     ).toEqual(tracked ? [2] : [])
   })
 
-  it('C117 denied, failed and unknown calls count; calls without agent and of other agents do not', async () => {
+  it('C117 denied, failed and unknown calls count; calls without agent and of other agents do not [core-26.reaches] [core-26.3] [core-26.1]', async () => {
     for (const name of ['need', 'boom', 'ghost', 'denied']) {
       const { fixture, agent } = await reminding({ thresholds: [2] })
       fixture.hook('preExecute', (exec, next) => (exec.name === 'denied' ? deny('no') : next()))
@@ -152,7 +152,7 @@ describe('the repeat-tool reminder (core.md §26)', () => {
     ).toEqual([5])
   })
 
-  it('what does not reach post-execute neither counts nor resets', async () => {
+  it('what does not reach post-execute neither counts nor resets [core-26.reaches]', async () => {
     const { fixture, agent } = await reminding({ thresholds: [2] })
     await fixture.call('echo', {}, { agent })
     await fixture.call('raw', new Map(), { agent })
@@ -160,7 +160,7 @@ describe('the repeat-tool reminder (core.md §26)', () => {
     expect(reminderIn(await fixture.call('echo', {}, { agent }))).toBeDefined()
   })
 
-  it('C117 a user message resets, a plugin’s does not', async () => {
+  it('C117 a user message resets, a plugin’s does not [core-26.5]', async () => {
     const { fixture, agent } = await reminding({ thresholds: [2] })
     const user: UserMessage = { id: 'u', role: 'user', content: [], source: { kind: 'user' } }
     await fixture.call('echo', {}, { agent })
@@ -170,7 +170,7 @@ describe('the repeat-tool reminder (core.md §26)', () => {
     expect(reminderIn(await fixture.call('echo', {}, { agent }))).toBeDefined()
   })
 
-  it('comes first among the contexts of a decision, and keeps what it decides', async () => {
+  it('comes first among the contexts of a decision, and keeps what it decides [core-26.4.first]', async () => {
     for (const decision of [block([{ type: 'text', text: 'b' }]), { kind: 'accept' as const, value: 'v' }]) {
       const { fixture, agent } = await reminding({ thresholds: [2] })
       fixture.hook('postExecute', () => ({ ...decision, additionalContexts: [contextFrom('inner')] }))
@@ -181,7 +181,7 @@ describe('the repeat-tool reminder (core.md §26)', () => {
     }
   })
 
-  it('counts a call before what is inside decides, so a throw there counts', async () => {
+  it('counts a call before what is inside decides, so a throw there counts [core-26.4.counts]', async () => {
     const { fixture, agent } = await reminding({ thresholds: [2] })
     const undo = fixture.hook('postExecute', () => {
       throw new Error('x')
@@ -202,14 +202,14 @@ describe('the repeat-tool reminder (core.md §26)', () => {
     [8, '{"text":"abcdef"}'.slice(0, 8) + '… (+9 more chars)'],
     [16, '{"text":"abcdef"}'.slice(0, 16) + '… (+1 more chars)'],
     [17, '{"text":"abcdef"}']
-  ])('quotes %i characters of the arguments', async (argumentsPreviewChars, quoted) => {
+  ])('quotes %i characters of the arguments [core-26.preview]', async (argumentsPreviewChars, quoted) => {
     const { fixture, agent } = await reminding({ thresholds: [2, 3], argumentsPreviewChars })
     for (const _ of [1, 2]) await fixture.call('echo', { text: 'abcdef' }, { agent })
     const text = textOf(reminderIn(await fixture.call('echo', { text: 'abcdef' }, { agent })))
     expect(text).toContain(`: ${quoted}\n`)
   })
 
-  it('does not cut a character in two; the cap is no part of the key', async () => {
+  it('does not cut a character in two; the cap is no part of the key [core-26.preview]', async () => {
     const { fixture, agent } = await reminding({ thresholds: [2, 3], argumentsPreviewChars: 10 })
     await fixture.call('echo', { text: '😀a' }, { agent })
     await fixture.call('echo', { text: '😀b' }, { agent })
@@ -218,7 +218,7 @@ describe('the repeat-tool reminder (core.md §26)', () => {
     expect(text).toContain(': {"text":"… (+5 more chars)\n')
   })
 
-  it('bears arguments deeper than a call stack', async () => {
+  it('bears arguments deeper than a call stack [core-26.hostile]', async () => {
     const { fixture, agent } = await reminding({ thresholds: [2] })
     let deep: unknown = {}
     for (let level = 0; level < 20_000; level += 1) deep = { deep }
@@ -234,7 +234,7 @@ describe('the repeat-tool reminder (core.md §26)', () => {
     { thresholds: [3, 3] },
     { argumentsPreviewChars: 0 },
     { argumentsPreviewChars: 12.5 }
-  ])('C117 %j is refused at load', async (options) => {
+  ])('C117 %j is refused at load [core-26.config] [core-30.plain-error]', async (options) => {
     await expect(reminding(options)).rejects.toThrow(/thresholds|argumentsPreviewChars/)
   })
 })

@@ -33,7 +33,7 @@ const textIn = (content: readonly ContentBlock[]): string => {
 }
 
 describe('the spill policy (core.md §27)', () => {
-  it('C120 keeps a long text whole in the store, and a preview within the cap', async () => {
+  it('C120 keeps a long text whole in the store, and a preview within the cap [core-27.3] [core-27.4.preview] [core-27.5]', async () => {
     const { fixture, saved, agent } = await spilling()
     expect(long).toHaveLength(1500)
     const result = await fixture.call('echo', { text: long }, { agent })
@@ -60,7 +60,7 @@ describe('the spill policy (core.md §27)', () => {
     expect(head.length - tail.length).toBeLessThanOrEqual(1)
   })
 
-  it('the preview uses all of its budget, the odd byte for the head', async () => {
+  it('the preview uses all of its budget, the odd byte for the head [core-27.4.budget]', async () => {
     for (const maxInlineBytes of [200, 201]) {
       const { fixture, agent } = await spilling({ maxInlineBytes })
       const text = textIn((await fixture.call('echo', { text: 'h'.repeat(750) + 't'.repeat(750) }, { agent })).content)
@@ -72,7 +72,7 @@ describe('the spill policy (core.md §27)', () => {
   })
 
   it.each([0, 1, 2, 3])(
-    'cuts at boundaries of UTF-8, and counts the bytes that it keeps (cap 200 + %i)',
+    'cuts at boundaries of UTF-8, and counts the bytes that it keeps (cap 200 + %i) [core-27.4.budget]',
     async (more) => {
       const { fixture, agent } = await spilling({ maxInlineBytes: 200 + more })
       const whole = '界😀'.repeat(200)
@@ -84,7 +84,7 @@ describe('the spill policy (core.md §27)', () => {
     }
   )
 
-  it('sees what listeners before and after it made of the content, of failures and of several blocks too', async () => {
+  it('sees what listeners before and after it made of the content, of failures and of several blocks too [core-27.1]', async () => {
     const blocks = [
       { type: 'text', text: long },
       { type: 'text', text: 'end' }
@@ -101,7 +101,7 @@ describe('the spill policy (core.md §27)', () => {
     }
   })
 
-  it('counts bytes, not characters, and leaves what fits exactly', async () => {
+  it('counts bytes, not characters, and leaves what fits exactly [core-27.1]', async () => {
     const { fixture, saved, agent } = await spilling()
     const fits = 'é'.repeat(100)
     expect(textIn((await fixture.call('echo', { text: fits }, { agent })).content)).toBe(fits)
@@ -110,7 +110,7 @@ describe('the spill policy (core.md §27)', () => {
     expect(saved).toHaveLength(1)
   })
 
-  it('keeps contexts and content of other decisions', async () => {
+  it('keeps contexts and content of other decisions [core-27.5]', async () => {
     const { fixture, agent } = await spilling()
     const context = { id: 'x', role: 'user' as const, content: [], source: { kind: 'user' as const } }
     fixture.hook('postExecute', () => ({ kind: 'accept', additionalContexts: [context] }))
@@ -129,9 +129,9 @@ describe('the spill policy (core.md §27)', () => {
     content?: ContentBlock[]
   }
   it.each<[string, Unchanged]>([
-    ['the policy is off', { options: { maxInlineBytes: undefined as never } }],
+    ['the policy is off [core-27.cap]', { options: { maxInlineBytes: undefined as never } }],
     [
-      'a block is no text',
+      'a block is no text [core-27.1]',
       {
         setUp: (f) =>
           f.hook('postExecute', () => ({ kind: 'accept', content: [{ type: 'text', text: long }, { type: 'image' }] })),
@@ -145,16 +145,19 @@ describe('the spill policy (core.md §27)', () => {
         content: [{ type: 'text', text: 1 }] as never
       }
     ],
-    ['the tool is read', { name: 'read' }],
-    ['the call is nested', { more: { parent: Symbol('outer') } }],
-    ['the decision is a block', { setUp: (f) => f.hook('postExecute', () => block([{ type: 'text', text: long }])) }],
+    ['the tool is read [core-27.1]', { name: 'read' }],
+    ['the call is nested [core-27.1] [core-20]', { more: { parent: Symbol('outer') } }],
     [
-      'the decision replaces the value',
+      'the decision is a block [core-27.1]',
+      { setUp: (f) => f.hook('postExecute', () => block([{ type: 'text', text: long }])) }
+    ],
+    [
+      'the decision replaces the value [core-27.1]',
       { setUp: (f) => f.hook('postExecute', () => ({ kind: 'accept', value: long })) }
     ],
-    ['there is no store', { options: { store: undefined as never }, warns: true }],
+    ['there is no store [core-27.2]', { options: { store: undefined as never }, warns: true }],
     [
-      'the store fails',
+      'the store fails [core-27.2]',
       { options: { store: { save: () => Promise.reject(new Error('disk full')) } as never }, warns: true }
     ],
     [
@@ -170,8 +173,8 @@ describe('the spill policy (core.md §27)', () => {
         warns: true
       }
     ],
-    ['there is no session', { more: { agent: undefined }, warns: true }],
-    ['the cap is too small for the notice', { options: { maxInlineBytes: 20 }, saves: true }],
+    ['there is no session [core-27.2]', { more: { agent: undefined }, warns: true }],
+    ['the cap is too small for the notice [core-27.4.fits]', { options: { maxInlineBytes: 20 }, saves: true }],
     ['the cap is nothing', { options: { maxInlineBytes: 0 }, saves: true }]
   ])(
     'C120 changes nothing when %s',
@@ -187,7 +190,7 @@ describe('the spill policy (core.md §27)', () => {
     }
   )
 
-  it('a cap with room for the notice alone leaves the notice', async () => {
+  it('a cap with room for the notice alone leaves the notice [core-27.4.notice] [core-27.4.fits]', async () => {
     const { fixture, agent } = await spilling()
     const full = textIn((await fixture.call('echo', { text: long }, { agent })).content)
     const bare = full.split('\n\n')[1]!.replace(/\d+/, '1500')
@@ -204,11 +207,14 @@ describe('the spill policy (core.md §27)', () => {
     expect(await fixture.call('echo', {}, { agent })).toMatchObject({ isError: true })
   })
 
-  it.each([-1, 1.5, Number.NaN, Infinity, '5' as never])('refuses a cap of %s at load', async (maxInlineBytes) => {
-    await expect(spilling({ maxInlineBytes })).rejects.toThrow('maxInlineBytes')
-  })
+  it.each([-1, 1.5, Number.NaN, Infinity, '5' as never])(
+    'refuses a cap of %s at load [core-27.cap] [core-30.plain-error]',
+    async (maxInlineBytes) => {
+      await expect(spilling({ maxInlineBytes })).rejects.toThrow('maxInlineBytes')
+    }
+  )
 
-  it('caps the logged copy of a program’s calls too, `read` included', async () => {
+  it('caps the logged copy of a program’s calls too, `read` included [core-27.7]', async () => {
     const { fixture, saved, agent } = await spilling()
     const entry = {
       agent,

@@ -26,7 +26,7 @@ async function timed(timeoutMs: number, execute: (exec: RunContext) => unknown) 
 }
 
 describe('the timeout policy (core.md §18)', () => {
-  it('C099 a cooperative body past its budget is TOOL_TIMEOUT, its contexts kept, post-execute undisturbed', async () => {
+  it('C099 a cooperative body past its budget is TOOL_TIMEOUT, its contexts kept, post-execute undisturbed [core-18.3.timeout] [core-18.4.after] [core-30.timeout]', async () => {
     const fixture = await timed(100, async (exec) => {
       exec.deferContext(contextFrom('n'))
       await untilAborted(exec)
@@ -46,7 +46,7 @@ describe('the timeout policy (core.md §18)', () => {
     expect(fixture.stages).toContain('post')
   })
 
-  it('C099 a fast call under a large budget is itself, and leaves no timer and no listener behind', async () => {
+  it('C099 a fast call under a large budget is itself, and leaves no timer and no listener behind [core-18.2]', async () => {
     const seen: AbortSignal[] = []
     const fixture = await timed(2 ** 31 - 1, (exec) => (seen.push(exec.signal), 'fast'))
     const before = timers()
@@ -57,7 +57,7 @@ describe('the timeout policy (core.md §18)', () => {
     expect(timers()).toBe(before)
   })
 
-  it('C099 a tool without a budget gets the caller’s very signal', async () => {
+  it('C099 a tool without a budget gets the caller’s very signal [core-18.1.none]', async () => {
     const fixture = await timed(100, () => null)
     let seen: AbortSignal | undefined
     fixture.boom = (exec) => ((seen = exec.signal), null)
@@ -83,11 +83,11 @@ describe('the timeout policy (core.md §18)', () => {
       }
     ],
     ['returns something invalid', untilAborted]
-  ])('a body that at the deadline %s is TOOL_TIMEOUT', async (_what, body) => {
+  ])('a body that at the deadline %s is TOOL_TIMEOUT [core-18.4.late]', async (_what, body) => {
     expect(codeOf(await (await timed(5, body)).call('timed'))).toBe('TOOL_TIMEOUT')
   })
 
-  it('the caller first, the deadline while the body still ends: ABORTED; inner wrappers see the abort', async () => {
+  it('the caller first, the deadline while the body still ends: ABORTED; inner wrappers see the abort [core-18.4.first]', async () => {
     const fixture = await timed(5, async (exec) => {
       await untilAborted(exec)
       // Begun after the policy's own timer and longer: when this one fires, the deadline has passed.
@@ -107,7 +107,7 @@ describe('the timeout policy (core.md §18)', () => {
     expect(reason).toBe('caller')
   })
 
-  it('the budget is that of the tool that the agent sees', async () => {
+  it('the budget is that of the tool that the agent sees [core-18.1.budget]', async () => {
     const fixture = await timed(60_000, () => 'global')
     const agent = fixture.agent('a')
     const shadow = fixture.registry.lookup('coop')!
@@ -116,7 +116,7 @@ describe('the timeout policy (core.md §18)', () => {
     expect(await fixture.call('timed')).toMatchObject({ value: 'global' })
   })
 
-  it('an inner wrapper that dawdles past the deadline is TOOL_TIMEOUT; one that throws has its error', async () => {
+  it('an inner wrapper that dawdles past the deadline is TOOL_TIMEOUT; one that throws has its error [core-18.4.late] [core-18.3.rejects]', async () => {
     const fixture = await timed(5, () => 1)
     const undo = fixture.hook('execute', async (exec, next) => {
       const result = await next()
@@ -132,7 +132,7 @@ describe('the timeout policy (core.md §18)', () => {
     expect(codeOf(await fixture.call('timed'))).toBe('WRAPPER')
   })
 
-  it('another wrapper’s timer, even with a reason of the same shape, is an ordinary cancellation', async () => {
+  it('another wrapper’s timer, even with a reason of the same shape, is an ordinary cancellation [core-18.3.own]', async () => {
     const fixture = await timed(60_000, async (exec) => (await untilAborted(exec), 1))
     fixture.hook('execute', (exec, next) => {
       const other = new AbortController()
@@ -143,7 +143,7 @@ describe('the timeout policy (core.md §18)', () => {
     expect(codeOf(await fixture.call('timed'))).toBe('ABORTED')
   })
 
-  it('an outer wrapper finds its own signal again, and may retry within a new budget', async () => {
+  it('an outer wrapper finds its own signal again, and may retry within a new budget [core-18.2] [core-18.5.composition]', async () => {
     let attempts = 0
     const fixture = await timed(5, async (exec) => {
       attempts += 1

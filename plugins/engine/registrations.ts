@@ -1,0 +1,48 @@
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import type { Config } from '../../server/config/schema.ts'
+import { type Clock, systemClock } from '../../server/registrations/idle-scopes.ts'
+import { Registrations } from '../../server/registrations/registrations.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    registrations: Registrations
+  }
+}
+
+/**
+ * What clients register of scopes (api.md §3). Comes after the plugins that make scopes of their own, as what is stored finds its place
+ * among those.
+ */
+export const registrations = fp(
+  async (
+    fastify: FastifyInstance,
+    { scopes: limits, clock = systemClock }: Pick<Config, 'scopes'> & { clock?: Clock }
+  ) => {
+    const { eventLog: log, scopes: tree, registry, tools: root, callEngine } = fastify
+    const service = new Registrations({
+      log,
+      tree,
+      registry,
+      root,
+      limits,
+      clock,
+      quiet: (scope) => callEngine.calls.whenQuiet(({ session }) => session.scope.isWithin(scope)),
+      warn: (message, details) => fastify.log.warn(details, message)
+    })
+    await service.restore()
+    fastify.decorate('registrations', service)
+    // Whatever is logged in a scope is a use of it.
+    const stopListening = log.onCommit((events) => {
+      for (const id of new Set(events.map(({ scope }) => scope))) {
+        const scope = tree.get(id)
+        if (scope !== undefined) service.used(scope)
+      }
+    })
+    fastify.addHook('onClose', () => {
+      stopListening()
+      return service.close()
+    })
+  },
+  { name: 'registrations', fastify: '5.x', dependencies: ['event-log', 'tools', 'calls'] }
+)

@@ -1,0 +1,30 @@
+import { Type } from '@sinclair/typebox'
+import { JsonSchema } from './scopes.ts'
+
+export const Tool = Type.Object(
+  {
+    name: Type.String(),
+    scope: Type.Optional(
+      Type.String({ description: 'Where it is registered; absent where that is out of the reach of the token.' })
+    ),
+    description: Type.String(),
+    parameters: JsonSchema,
+    output: JsonSchema,
+    origin: Type.Literal('plugin', { description: 'How it came here.' }),
+    executor: Type.Object({ kind: Type.Literal('in-process') }, { description: 'What runs it.' }),
+    limits: Type.Object({
+      timeoutMs: Type.Optional(Type.Number({ description: 'Deadline of a call.' })),
+      concurrency: Type.Unsafe<'exclusive' | 'by-arguments'>({
+        type: 'string',
+        enum: ['exclusive', 'by-arguments'],
+        description: 'Whether calls of it may overlap others.'
+      })
+    }),
+    idempotent: Type.Optional(Type.Boolean({ description: 'Whether running it again does no further harm.' })),
+    cards: Type.Object(
+      { call: Type.Boolean(), result: Type.Boolean() },
+      { description: 'Whether its calls and results have cards of their own; else they get the generic one.' }
+    )
+  },
+  { description: 'A tool definition.' }
+)

@@ -1,0 +1,56 @@
+import type { EventLog, TableWrite } from '../event-log/event-log.ts'
+import type { Scope } from '../scopes/scope.ts'
+import type { ScopeTree } from '../scopes/scope-tree.ts'
+import { assertReached, type Author } from './check-change.ts'
+import { eraseFormer, eraseRow, idsAbove, rememberedAbove, writeFormer } from './stored-scope.ts'
+
+/**
+ * What is stored under the ids of scopes. Sessions outlive their scope and belong to its id, so an id remembers where its last scope
+ * was: who could not reach that one cannot make the id their own and read its sessions (reliability.md §1.12).
+ */
+export class ScopeTraces {
+  readonly #log: EventLog
+  readonly #tree: ScopeTree
+
+  constructor(log: EventLog, tree: ScopeTree) {
+    this.#log = log
+    this.#tree = tree
+  }
+
+  /** What has to go before a new scope has this id. Throws `UNKNOWN_SCOPE`, as for any id that is taken out of the author's reach. */
+  async succession(author: Author, id: string): Promise<TableWrite[]> {
+    const rows = await this.#log.rows('registrations', { scope: id })
+    const hasSessions = await this.#hasSessions(id)
+    for (const row of rows) {
+      const remembered = rememberedAbove(row)
+      if (remembered === undefined || (remembered.isFormer && !hasSessions)) continue
+      if (!remembered.above.includes(author.reach.id)) assertReached(author, id, undefined)
+    }
+    return rows.map(eraseRow)
+  }
+
+  /** Erases all rows about the scope and those below it, whatever they register, and remembers where the scopes were. */
+  async erasure(scope: Scope, now: number): Promise<TableWrite[]> {
+    const writes: TableWrite[] = []
+    for (const gone of this.#tree.subtree(scope)) writes.push(...(await this.erasureOf(gone.id, idsAbove(gone), now)))
+    return writes
+  }
+
+  async erasureOf(id: string, above: readonly string[], now: number): Promise<TableWrite[]> {
+    const rows = await this.#log.rows('registrations', { scope: id })
+    return [...rows.map(eraseRow), writeFormer(id, { above }, now)]
+  }
+
+  /** Forgets the scopes that are gone and have no sessions. */
+  async forget(ids: readonly string[]): Promise<void> {
+    const writes: TableWrite[] = []
+    for (const id of ids) {
+      if (this.#tree.get(id) === undefined && !(await this.#hasSessions(id))) writes.push(eraseFormer(id))
+    }
+    if (writes.length > 0) await this.#log.append({ writes })
+  }
+
+  async #hasSessions(id: string): Promise<boolean> {
+    return (await this.#log.rows('sessions', { scope: id }, 1)).length > 0
+  }
+}

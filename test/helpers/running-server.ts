@@ -1,0 +1,61 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { onTestFinished } from 'vitest'
+import type { Answer } from './app.ts'
+
+const root = resolve(import.meta.dirname, '../..')
+const token = 'a-token-of-the-test'
+
+/** The real server in a process of its own, from source, on a home that outlives it; ended by the signal that the test names. */
+export class RunningServer {
+  readonly #child: ChildProcess
+  readonly #url: string
+
+  private constructor(child: ChildProcess, url: string) {
+    this.#child = child
+    this.#url = url
+  }
+
+  static async start(home: string, settings: Record<string, unknown> = {}): Promise<RunningServer> {
+    const config = join(home, 'config.json')
+    writeFileSync(config, JSON.stringify({ home: join(home, 'data'), port: 0, log: { level: 'error' }, ...settings }))
+    const child = spawn(process.execPath, ['--import', 'tsx', join(root, 'server/main.ts'), '--config', config], {
+      cwd: root,
+      env: { ...process.env, TOOLWRIGHT_TOKEN: token },
+      stdio: ['ignore', 'pipe', 'inherit']
+    })
+    onTestFinished(() => void child.kill('SIGKILL'))
+    let output = ''
+    const url = await new Promise<string>((done, fail) => {
+      child.once('exit', (code) => fail(new Error(`the server ended with ${code} before it listened`)))
+      child.stdout?.on('data', (chunk: Buffer) => {
+        output += String(chunk)
+        const match = /listening on (http:\S+)/.exec(output)
+        if (match?.[1] !== undefined) done(match[1])
+      })
+    })
+    return new RunningServer(child, url)
+  }
+
+  async request(path: string, json?: unknown): Promise<Answer> {
+    const response = await fetch(`${this.#url}${path}`, {
+      method: json === undefined ? 'GET' : 'POST',
+      headers: {
+        authorization: `Bearer ${token}`,
+        ...(json === undefined ? {} : { 'content-type': 'application/json' })
+      },
+      ...(json === undefined ? {} : { body: JSON.stringify(json) })
+    })
+    return { status: response.status, headers: response.headers, body: await response.json() }
+  }
+
+  /** Ends the process by a signal and gives its exit code, null when the signal killed it. */
+  async end(signal: 'SIGKILL' | 'SIGTERM'): Promise<number | null> {
+    const exited = once(this.#child, 'exit')
+    this.#child.kill(signal)
+    const [code] = await exited
+    return code as number | null
+  }
+}

@@ -1,0 +1,126 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { RequestError } from '../../server/errors.ts'
+import { Admission, type AdmissionLimits, type Slot } from '../../server/invocations/admission.ts'
+import { isPending } from '../helpers/pipeline-fixture.ts'
+
+const limits: AdmissionLimits = { maxConcurrent: 3, maxConcurrentPerScope: 2, maxQueued: 2, queueTimeoutMs: 60_000 }
+const never = new AbortController().signal
+
+const refusal = (run: () => unknown): RequestError => {
+  try {
+    run()
+  } catch (error) {
+    if (error instanceof RequestError) return error
+    throw error
+  }
+  throw new Error('it was admitted')
+}
+
+describe('admission (reliability.md §3.1)', () => {
+  it('holds places up to both limits; who waits goes on in order, past those whose scope is at its limit', async () => {
+    const admission = new Admission(limits)
+    const [a1, a2, a3, b1, b2] = ['a', 'a', 'a', 'b', 'b'].map((scope) => admission.request(scope)) as [
+      Slot,
+      Slot,
+      Slot,
+      Slot,
+      Slot
+    ]
+    expect([a1, a2, a3, b1, b2].map(({ isHeld }) => isHeld)).toEqual([true, true, false, true, false])
+    const waits = [a3.wait(never), b2.wait(never)]
+    b1.release()
+    await waits[1]
+    expect([a3.isHeld, b2.isHeld]).toEqual([false, true])
+    a1.release()
+    await waits[0]
+    expect(a3.isHeld).toBe(true)
+  })
+
+  it('a full line refuses by the limit that is in the way', () => {
+    const admission = new Admission(limits)
+    for (const scope of ['a', 'a', 'a', 'b', 'b']) admission.request(scope)
+    const own = refusal(() => admission.request('a'))
+    expect([own.code, own.details]).toEqual(['RATE_LIMITED', { limit: 'calls.maxConcurrentPerScope', value: 2 }])
+    const common = refusal(() => admission.request('c'))
+    expect([common.code, common.details]).toEqual(['OVERLOADED', { limit: 'calls.maxConcurrent', value: 3 }])
+  })
+
+  it('waiting ends with an abort, without a place, or with the time', async () => {
+    const admission = new Admission({ ...limits, maxConcurrent: 1, queueTimeoutMs: 5 })
+    const held = admission.request('a')
+    const controller = new AbortController()
+    const gone = admission.request('a')
+    const wait = gone.wait(controller.signal)
+    controller.abort()
+    await wait
+    expect(gone.isHeld).toBe(false)
+    await gone.wait(controller.signal)
+    const late = admission.request('a')
+    await expect(late.wait(never)).rejects.toMatchObject({ code: 'OVERLOADED' })
+    held.release()
+    for (const slot of [gone, late]) {
+      expect(slot.isHeld).toBe(false)
+      slot.release()
+    }
+    await held.wait(controller.signal)
+    expect(admission.request('a').isHeld).toBe(true)
+  })
+
+  it('a paused request gives its place to others, and goes on before those who have not begun', async () => {
+    const admission = new Admission({ ...limits, maxConcurrent: 1 })
+    const first = admission.request('a')
+    const second = admission.request('b')
+    const third = admission.request('c')
+    first.pause()
+    first.pause()
+    await second.wait(never)
+    const resumed = first.resume(never)
+    expect(await isPending(resumed)).toBe(true)
+    second.release()
+    await resumed
+    expect([first.isHeld, third.isHeld]).toEqual([true, false])
+    await first.resume(never)
+    first.release()
+    expect(third.isHeld).toBe(true)
+  })
+
+  it('a paused request that is aborted goes on without a place, and its release frees nothing twice', async () => {
+    const admission = new Admission({ ...limits, maxConcurrent: 1 })
+    const first = admission.request('a')
+    first.pause()
+    const second = admission.request('a')
+    const controller = new AbortController()
+    const resumed = first.resume(controller.signal)
+    controller.abort()
+    await resumed
+    first.release()
+    expect(admission.request('a').isHeld).toBe(false)
+    second.release()
+    expect(admission.readmit('a').isHeld).toBe(false)
+  })
+
+  it('model: the limits hold, and nobody waits while there is room', () => {
+    const step = fc.record({
+      scope: fc.constantFrom('a', 'b', 'c'),
+      what: fc.constantFrom('request', 'release', 'pause')
+    })
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+        const admission = new Admission({ ...limits, maxQueued: 100 })
+        const slots: Slot[] = []
+        for (const [index, { scope, what }] of steps.entries()) {
+          if (what === 'request') slots.push(admission.request(scope))
+          else slots[index % Math.max(1, slots.length)]?.[what]()
+          const held = slots.filter(({ isHeld }) => isHeld)
+          expect(held.length).toBeLessThanOrEqual(3)
+          for (const each of ['a', 'b', 'c']) {
+            expect(held.filter((slot) => slot.scope === each).length).toBeLessThanOrEqual(2)
+          }
+        }
+        for (const slot of slots) slot.release()
+        expect(['a', 'a', 'b'].map((scope) => admission.request(scope).isHeld)).toEqual([true, true, true])
+      })
+    )
+  })
+})
