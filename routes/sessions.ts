@@ -147,7 +147,11 @@ export async function sessionRoutes(fastify: FastifyInstance, { workspace }: Pic
           {
             ...pageQuery,
             after: Type.Optional(
-              Type.Integer({ minimum: -1, description: 'Seq after which to begin; -1, or absent, is the start.' })
+              Type.Integer({
+                minimum: -1,
+                maximum: Number.MAX_SAFE_INTEGER,
+                description: 'Seq after which to begin; -1, or absent, is the start.'
+              })
             ),
             type: Type.Optional(
               Type.String({

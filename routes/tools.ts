@@ -4,6 +4,7 @@ import type { Principal } from '../server/auth/principal.ts'
 import { RequestError } from '../server/errors.ts'
 import type { Scope } from '../server/scopes/scope.ts'
 import type { ToolDefinition } from '../server/tools/definition.ts'
+import { transportName } from '../server/tools/reserved-names.ts'
 import { reachScope } from './reach.ts'
 import { errorResponses } from './schemas/error-responses.ts'
 import { pageQuery, ScopeId } from './schemas/ids.ts'
@@ -20,14 +21,15 @@ export async function toolRoutes(fastify: FastifyInstance): Promise<void> {
     // Who registered a tool sees it whatever masks there are, and nobody above does.
     const owner = scope.chain.find((layer) => app.registry.lookup(tool.name, layer) === tool)
     const own = app.scopes.get(principal.scope)
-    const isInReach = owner !== undefined && own !== undefined && owner.isWithin(own)
+    const isTransport = tool.name === transportName
+    const isInReach = !isTransport && owner !== undefined && own !== undefined && owner.isWithin(own)
     return {
       name: tool.name,
       ...(isInReach ? { scope: owner.id } : {}),
       description: tool.description,
       parameters: tool.parameters,
       output: tool.output.schema,
-      origin: 'plugin',
+      origin: isTransport ? 'code-mode' : 'plugin',
       executor: { kind: 'in-process' },
       limits: {
         ...(tool.timeoutMs === undefined ? {} : { timeoutMs: tool.timeoutMs }),

@@ -57,7 +57,15 @@ function build() {
 /** Changes whenever a file that goes into the build does. */
 function sourceStamp() {
   const hash = createHash('sha256')
-  for (const name of ['server', 'plugins', 'routes', 'migrations', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json']) {
+  for (const name of [
+    'server',
+    'plugins',
+    'routes',
+    'migrations',
+    'package-lock.json',
+    'tsconfig.json',
+    'tsconfig.build.json'
+  ]) {
     const path = join(root, name)
     if (statSync(path).isFile()) hash.update(readFileSync(path))
     else {

@@ -47,13 +47,16 @@ import { allowAddresses } from './auth/addresses.ts'
 import { Tickets } from './auth/tickets.ts'
 import { AccessTokens } from './auth/tokens.ts'
 import type { Config } from './config/schema.ts'
-import { openSqliteLog } from './event-log/sqlite/log.ts'
+import type { EventLog } from './event-log/event-log.ts'
+import { openSqliteLog, SqliteLog } from './event-log/sqlite/log.ts'
 
 /** What a test, or the script that writes the API description, adds. */
 export interface AppOptions {
   logStream?: DestinationStream
   /** Runs before anything that adds a route. */
   first?: (app: FastifyInstance) => Promise<void>
+  /** Instead of the durable log, and without retention. */
+  log?: EventLog
   /** The log is beyond repair: the process should exit with 74. */
   onFatal?: (error: Error) => void
 }
@@ -67,21 +70,23 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
     secrets: preset === undefined ? [] : [preset],
     ...(options.logStream === undefined ? {} : { stream: options.logStream })
   })
-  const log = await openSqliteLog({
-    directory: config.home,
-    synchronous: config.store.synchronous,
-    ballastBytes: config.store.ballastBytes,
-    onWarning: (message, details) => logger.warn(details, message),
-    onFatal: (error) => {
-      logger.fatal({ err: error }, 'the event log is beyond repair')
-      options.onFatal?.(error)
-    }
-  })
+  const log =
+    options.log ??
+    (await openSqliteLog({
+      directory: config.home,
+      synchronous: config.store.synchronous,
+      ballastBytes: config.store.ballastBytes,
+      onWarning: (message, details) => logger.warn(details, message),
+      onFatal: (error) => {
+        logger.fatal({ err: error }, 'the event log is beyond repair')
+        options.onFatal?.(error)
+      }
+    }))
   const app = Fastify(serverOptions(config, logger))
   try {
     const tokens = await AccessTokens.open(log, preset === undefined ? {} : { preset })
     await ensureAdminToken(tokens, config)
-    await compose(app, config, { log, tokens, rules, ...options })
+    await compose(app, config, { ...options, log, tokens, rules })
     await app.ready()
     return app
   } catch (error) {
@@ -91,7 +96,7 @@ export async function buildApp(config: Config, options: AppOptions = {}): Promis
   }
 }
 
-type Parts = AppOptions & { log: Awaited<ReturnType<typeof openSqliteLog>>; tokens: AccessTokens; rules: Permissions }
+type Parts = AppOptions & { log: EventLog; tokens: AccessTokens; rules: Permissions }
 
 async function compose(app: FastifyInstance, config: Config, { log, tokens, rules, first }: Parts): Promise<void> {
   // The edge: what every request meets, in this order.
@@ -138,7 +143,7 @@ async function compose(app: FastifyInstance, config: Config, { log, tokens, rule
   await app.register(operatorPlugins, config)
   // After the plugins: what clients registered comes back among what those make.
   await app.register(registrations, config)
-  await app.register(retention, { log, store: config.store })
+  if (log instanceof SqliteLog) await app.register(retention, { log, store: config.store })
 
   // The wire.
   const reach = {

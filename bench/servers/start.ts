@@ -16,8 +16,12 @@ export interface BenchServer {
 const root = resolve(import.meta.dirname, '../..')
 const token = 'bench-token'
 
-/** The built server on a fresh data directory; `settings` are configuration. */
-export async function startToolwright(name: string, settings: Record<string, unknown> = {}): Promise<BenchServer> {
+/** A server on a fresh data directory, the built one unless another entry is named; `settings` are configuration. */
+export async function startToolwright(
+  name: string,
+  settings: Record<string, unknown> = {},
+  entry = 'dist/server/main.js'
+): Promise<BenchServer> {
   const home = mkdtempSync(join(tmpdir(), 'toolwright-bench-'))
   const config = join(home, 'config.json')
   const plugins = [join(root, 'bench/servers/echo-plugin.js')]
@@ -26,7 +30,8 @@ export async function startToolwright(name: string, settings: Record<string, unk
     config,
     JSON.stringify({ home: join(home, 'data'), port: 0, plugins, calls, log: { level: 'error' }, ...settings })
   )
-  const child = spawn(process.execPath, [join(root, 'dist/server/main.js'), '--config', config], {
+  const loader = entry.endsWith('.ts') ? ['--import', 'tsx'] : []
+  const child = spawn(process.execPath, [...loader, join(root, entry), '--config', config], {
     env: { ...process.env, TOOLWRIGHT_TOKEN: token },
     stdio: ['ignore', 'pipe', 'inherit']
   })

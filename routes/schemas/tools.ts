@@ -5,12 +5,18 @@ export const Tool = Type.Object(
   {
     name: Type.String(),
     scope: Type.Optional(
-      Type.String({ description: 'Where it is registered; absent where that is out of the reach of the token.' })
+      Type.String({
+        description: 'Where it is registered; absent where that is out of the reach of the token, and for `run_code`.'
+      })
     ),
     description: Type.String(),
     parameters: JsonSchema,
     output: JsonSchema,
-    origin: Type.Literal('plugin', { description: 'How it came here.' }),
+    origin: Type.Unsafe<'plugin' | 'code-mode'>({
+      type: 'string',
+      enum: ['plugin', 'code-mode'],
+      description: 'How it came here: `code-mode` is `run_code`, which no scope registers.'
+    }),
     executor: Type.Object({ kind: Type.Literal('in-process') }, { description: 'What runs it.' }),
     limits: Type.Object({
       timeoutMs: Type.Optional(Type.Number({ description: 'Deadline of a call.' })),

@@ -9,12 +9,18 @@ import type { ToolResult } from '../pipeline/result.ts'
 import type { Agent, Scope } from '../scopes/scope.ts'
 import type { ToolDefinition } from '../tools/definition.ts'
 import { transportName } from '../tools/reserved-names.ts'
+import { approximateBytes } from './argument-size.ts'
 import { type DispatchedCall, type DispatchEvent, DispatchJournal } from './dispatch-journal.ts'
 import { Lane } from './lane.ts'
 import { runIsOver, type StagedPipeline, SubCall } from './sub-call.ts'
 
 /** The source of the messages that carry a program's images to the model (code-mode.md §13.5). */
 const imageSource = { kind: 'plugin', plugin: 'tools-code-mode' } as const
+
+const mib = 1024 * 1024
+/** Arguments that one program's calls may hold at a time: more would pile up in the server's memory, behind a call that takes its time. */
+const maxHeldBytes = 64 * mib
+const maxUnwrittenBytes = 8 * mib
 
 /** What programs' calls go through. */
 export interface BridgeParts {
@@ -46,6 +52,7 @@ class ProgramRun {
   /** Fires when the run is over, for whatever reason (code-mode.md §14.1). */
   readonly #over = new AbortController()
   #calls = 0
+  #heldBytes = 0
 
   constructor(parts: BridgeParts, exec: RunContext) {
     this.#parts = parts
@@ -99,10 +106,16 @@ class ProgramRun {
     const { signal } = this.#over
     if (signal.aborted) throw runIsOver()
     const args = deepFreeze(snapshot(given))
+    const bytes = approximateBytes(args)
+    if (this.#heldBytes + bytes > maxHeldBytes) {
+      throw new Error(`the calls under way hold more than ${maxHeldBytes / mib} MiB of arguments`)
+    }
     this.#calls += 1
+    this.#heldBytes += bytes
     const { callId: parentCallId, rootCallId, token, agent } = this.#exec
     const callId = `${parentCallId}:code:${this.#calls}`
     const record: DispatchedCall = { rootCallId, parentCallId, subCallId: callId, name, arguments: args }
+    const sized = { call: record, bytes }
     const call = new SubCall(
       this.#parts.pipeline,
       {
@@ -115,10 +128,13 @@ class ProgramRun {
         ...(agent && { agent, onProgress: (chunk: string) => this.#parts.onProgress(agent, { callId, name }, chunk) })
       },
       {
-        started: () => this.#journal?.started(record),
-        committed: (result) => this.#carryUp(result),
+        started: () => this.#journal?.started(sized),
+        committed: (result) => {
+          this.#heldBytes -= bytes
+          this.#carryUp(result)
+        },
         logged: async (result) => {
-          this.#journal?.settled(record, result)
+          this.#journal?.settled(sized, result)
           await this.#journal?.room()
         }
       }
@@ -145,6 +161,7 @@ class ProgramRun {
       append: (event) => this.#parts.append(agent, event),
       contentOf: (settled) => this.#parts.pipeline.dispatchLogContent({ agent, ...settled }),
       maxUnwritten: this.#parts.maxParallelSubCalls,
+      maxUnwrittenBytes,
       onFailure: (error) => this.#over.abort(error)
     })
   }

@@ -2,6 +2,7 @@ import type { JsonObject, JsonValue } from '../json/lossless.ts'
 import type { DispatchLogEntry } from '../pipeline/hooks.ts'
 import type { ToolResult } from '../pipeline/result.ts'
 import type { ContentBlock } from '../tools/definition.ts'
+import { approximateBytes } from './argument-size.ts'
 
 /** An event of a program's call, as it goes into the session's log (code-mode.md §13.3). `time` is in epoch milliseconds. */
 export interface DispatchEvent {
@@ -19,6 +20,12 @@ export interface DispatchedCall {
   readonly arguments: JsonValue
 }
 
+/** A call with the bytes of its arguments, about. */
+export interface SizedCall {
+  readonly call: DispatchedCall
+  readonly bytes: number
+}
+
 export interface JournalOptions {
   /** Appends one event; its promise settles when the event is stored, or was refused. */
   append: (event: DispatchEvent) => Promise<unknown>
@@ -26,6 +33,8 @@ export interface JournalOptions {
   contentOf: (settled: Omit<DispatchLogEntry, 'agent'>) => Promise<readonly ContentBlock[]>
   /** Events that may be unwritten before `room` waits. */
   maxUnwritten: number
+  /** Their bytes, about. */
+  maxUnwrittenBytes: number
   /** Hears of the first event that could not be stored. */
   onFailure: (error: unknown) => void
 }
@@ -34,34 +43,43 @@ export interface JournalOptions {
 export class DispatchJournal {
   readonly #options: JournalOptions
   readonly #unwritten = new Set<Promise<void>>()
-  #lastSettled: Promise<void> = Promise.resolve()
+  #unwrittenBytes = 0
+  /** Settled calls are appended in order, and none waits until the one before is stored. */
+  #lastAppended: Promise<unknown> = Promise.resolve()
   #failure: { error: unknown } | undefined
 
   constructor(options: JournalOptions) {
     this.#options = options
   }
 
-  started(call: DispatchedCall): void {
-    void this.#track(this.#options.append({ type: 'tool/code-dispatch-start', time: Date.now(), data: { ...call } }))
+  started({ call, bytes }: SizedCall): void {
+    const event: DispatchEvent = { type: 'tool/code-dispatch-start', time: Date.now(), data: { ...call } }
+    this.#track(this.#options.append(event), bytes)
   }
 
   /** The time is that of the outcome, however long a hook takes over the content: durations come from the two times. */
-  settled(call: DispatchedCall, { isError, content }: ToolResult): void {
+  settled({ call, bytes }: SizedCall, { isError, content }: ToolResult): void {
     const time = Date.now()
     const shaped = this.#options.contentOf({ ...call, isError, content })
-    const before = this.#lastSettled
-    this.#lastSettled = this.#track(
-      shaped.then(async (logged) => {
-        await before
-        const data = { ...call, isError, content: logged as readonly JsonValue[] as JsonValue[] }
-        await this.#options.append({ type: 'tool/code-dispatch', time, data })
+    const before = this.#lastAppended
+    const appended = Promise.all([shaped, before]).then(([logged]) => ({
+      stored: this.#options.append({
+        type: 'tool/code-dispatch',
+        time,
+        data: { ...call, isError, content: logged as unknown as JsonValue }
       })
-    )
+    }))
+    this.#lastAppended = appended
+    const stored = appended.then((append) => append.stored)
+    this.#track(stored, bytes + approximateBytes(content as unknown as JsonValue))
   }
 
-  /** Resolves when few enough events are unwritten for another one. */
+  /** Resolves when little enough is unwritten for another event. */
   async room(): Promise<void> {
-    while (this.#unwritten.size > this.#options.maxUnwritten) await Promise.race(this.#unwritten)
+    const { maxUnwritten, maxUnwrittenBytes } = this.#options
+    while (this.#unwritten.size > maxUnwritten || this.#unwrittenBytes > maxUnwrittenBytes) {
+      await Promise.race(this.#unwritten)
+    }
   }
 
   /** Resolves when all is written; rejects with the first failure. */
@@ -70,18 +88,18 @@ export class DispatchJournal {
     if (this.#failure !== undefined) throw this.#failure.error
   }
 
-  /** The returned promise never rejects. */
-  #track(writing: Promise<unknown>): Promise<void> {
-    const done = writing.then(
-      () => undefined,
-      (error: unknown) => {
+  #track(writing: Promise<unknown>, bytes: number): void {
+    const done = writing
+      .catch((error: unknown) => {
         if (this.#failure !== undefined) return
         this.#failure = { error }
         this.#options.onFailure(error)
-      }
-    )
+      })
+      .then(() => {
+        this.#unwritten.delete(done)
+        this.#unwrittenBytes -= bytes
+      })
     this.#unwritten.add(done)
-    void done.then(() => this.#unwritten.delete(done))
-    return done
+    this.#unwrittenBytes += bytes
   }
 }

@@ -1,3 +1,8 @@
+import { setImmediate } from 'node:timers/promises'
+
+/** Steps that take no time of their own may not keep the server's loop for longer than this. */
+const turnMs = 10
+
 /** One call of a program, as its lane needs it. None of the three steps may reject: what goes wrong is the call's own outcome. */
 export interface LaneCall {
   /** Read when the call is about to start: a registry change can turn a waiting call exclusive (code-mode.md §13.4). */
@@ -60,7 +65,12 @@ export class Lane {
   }
 
   async #drive(): Promise<void> {
+    let since = performance.now()
     while (this.#queued.length > 0 || this.#started.length > 0) {
+      if (performance.now() - since > turnMs) {
+        await setImmediate()
+        since = performance.now()
+      }
       const [oldest] = this.#started
       const [next] = this.#queued
       if (oldest?.isFinished) {

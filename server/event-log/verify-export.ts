@@ -103,7 +103,7 @@ function readHeader(line = ''): string {
 
 /** Undefined for what is no event, or not the one of this seq. */
 function readEvent(line: string, seq?: number): ExportedEvent | undefined {
-  const event = parse(line) as (Record<string, unknown> & Partial<ExportedEvent>) | undefined
+  const event: Partial<ExportedEvent> | undefined = parse(line)
   if (event === undefined || typeof event.type !== 'string' || !Object.hasOwn(event, 'data')) return undefined
   if (!Number.isSafeInteger(event.seq) || (event.seq ?? -1) < 0 || !Number.isSafeInteger(event.time)) return undefined
   if (seq !== undefined && event.seq !== seq) return undefined

@@ -9,13 +9,19 @@ export interface FrameFormat {
   error(code: ErrorCode, details: Record<string, string | number>): string
 }
 
+// Subscriptions under the same id are given the same event one after the other, and share the text.
+let last = { text: '', start: '', frame: '' }
+
 /** Text frames of a WebSocket, one JSON object each, that carry the subscription's id. */
 export function webSocketFrames(id: string): FrameFormat {
   const ending = JSON.stringify({ id }).slice(1)
   const start = `{"type":"event",${ending.slice(0, -1)},"event":`
   return {
     subscribed: (head, logId) => JSON.stringify({ type: 'subscribed', id, head, logId }),
-    event: (text) => `${start}${text}}`,
+    event: (text) => {
+      if (text !== last.text || start !== last.start) last = { text, start, frame: `${start}${text}}` }
+      return last.frame
+    },
     gap: (dropped) => JSON.stringify({ type: 'gap', id, dropped }),
     error: (code, details) => JSON.stringify({ type: 'error', id, code, ...details })
   }

@@ -1,5 +1,5 @@
 import type { JsonValue } from '../json/lossless.ts'
-import { type CodedError, RequestError } from '../errors.ts'
+import { RequestError } from '../errors.ts'
 import type { Session } from '../sessions/session.ts'
 import type { CallAnswer } from './answer.ts'
 
@@ -18,7 +18,7 @@ export interface CallIdentity {
 export interface PlannedCall extends CallIdentity {
   arguments: JsonValue
   raw: string
-  argumentsError?: CodedError
+  argumentsError?: Error
 }
 
 /** Somebody who waits for an answer, and may leave before it is there (api.md §2, `onDisconnect`). */

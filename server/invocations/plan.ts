@@ -35,8 +35,11 @@ export interface ParsedCall {
   raw: string
   argumentsHash: string
   /** Fails the call before any policy sees it. */
-  argumentsError?: ToolArgsError
+  argumentsError?: Error
 }
+
+/** As deep as a body may nest (api.md §8). */
+const maxRawDepth = 256
 
 // Control characters are what a log line or a terminal would act upon.
 // oxlint-disable-next-line no-control-regex
@@ -49,10 +52,10 @@ export function parseCall(request: CallRequest): ParsedCall {
   if (request.arguments !== undefined && request.rawArguments !== undefined) {
     throw new RequestError('BAD_REQUEST', 'arguments and rawArguments exclude each other')
   }
-  const isRaw = request.rawArguments !== undefined
-  const value = isRaw ? parseRaw(request.rawArguments ?? '') : (request.arguments ?? {})
-  const unsafe = isRaw ? unsafeInRaw(request.rawArguments ?? '', value) : unsafeIn(request.text)
-  const raw = request.rawArguments ?? compactText(value, unsafe !== undefined, request.text)
+  const { rawArguments } = request
+  const { value, error } =
+    rawArguments === undefined ? fromValue(request.arguments ?? {}, request.text) : fromRaw(rawArguments)
+  const raw = rawArguments ?? compactText(value, error !== undefined, request.text)
   return {
     callId: request.callId ?? newCallId(),
     isNamedByCaller: request.callId !== undefined,
@@ -60,16 +63,41 @@ export function parseCall(request: CallRequest): ParsedCall {
     arguments: value,
     raw,
     // A value that is not what was sent is known by what was sent.
-    argumentsHash: digest(unsafe === undefined ? canonicalJson(value) : raw),
-    ...(unsafe === undefined
-      ? {}
-      : {
-          argumentsError: new ToolArgsError([
-            `"${formatPath('', unsafe)}" is an integer beyond 2^53 - 1; send it as a string`
-          ])
-        })
+    argumentsHash: digest(error === undefined ? canonicalJson(value) : raw),
+    ...(error === undefined ? {} : { argumentsError: error })
   }
 }
+
+interface Arguments {
+  value: JsonValue
+  /** Why the value must not run. */
+  error?: Error
+}
+
+function fromValue(value: JsonValue, text: ArgumentsText | undefined): Arguments {
+  const found = text?.unsafe.find((path) => text.path.every((step, index) => path[index] === step))
+  return found === undefined ? { value } : { value, error: unsafeInteger(found.slice(text?.path.length)) }
+}
+
+/**
+ * Empty text is `{}`; text that is not JSON is itself the arguments, so that a typed tool refuses it (core.md §22.1). Text that nests
+ * deeper than any body may fails its call (api.md §8): a copy of it would cost the event loop more than it is worth.
+ */
+function fromRaw(text: string): Arguments {
+  if (text === '') return { value: {} }
+  try {
+    const value = parseJson(text, { maxDepth: maxRawDepth })
+    const [unsafe] = unsafeNumberPaths(text, 0)
+    return unsafe === undefined ? { value } : { value, error: unsafeInteger(unsafe) }
+  } catch (error) {
+    if (!(error instanceof JsonTextError)) throw error
+    if (error.reason === 'syntax') return { value: text }
+    return { value: text, error: new Error(`the arguments are not lossless JSON: ${error.message}`) }
+  }
+}
+
+const unsafeInteger = (path: readonly PathStep[]): ToolArgsError =>
+  new ToolArgsError([`"${formatPath('', path)}" is an integer beyond 2^53 - 1; send it as a string`])
 
 /**
  * Unique, and in order of time: ids that are spread over the log's indexes make each commit write twice as many pages. A version 7
@@ -87,24 +115,4 @@ const digest = (text: string): string => createHash('sha256').update(text).diges
 function compactText(value: JsonValue, isUnsafe: boolean, text: ArgumentsText | undefined): string {
   if (text !== undefined && (isUnsafe || !isLosslessJson(value))) return memberText(text.body, text.path) ?? '{}'
   return stringifyJson(value)
-}
-
-function unsafeIn(text: ArgumentsText | undefined): readonly PathStep[] | undefined {
-  const found = text?.unsafe.find((path) => text.path.every((step, index) => path[index] === step))
-  return found?.slice(text?.path.length)
-}
-
-/** Text that is no JSON is a string, and has no numbers. */
-const unsafeInRaw = (raw: string, value: JsonValue): readonly PathStep[] | undefined =>
-  value === raw ? undefined : unsafeNumberPaths(raw, 0)[0]
-
-/** Empty text is `{}`; text that is not JSON is itself the arguments, so that a typed tool refuses it (core.md §22.1). */
-function parseRaw(text: string): JsonValue {
-  if (text === '') return {}
-  try {
-    return parseJson(text)
-  } catch (error) {
-    if (error instanceof JsonTextError) return text
-    throw error
-  }
 }

@@ -1,4 +1,3 @@
-import type { CodedError } from '../errors.ts'
 import type { JsonValue } from '../json/lossless.ts'
 import type { Agent } from '../scopes/scope.ts'
 import type { ContentBlock, ToolDefinition, UserMessage } from '../tools/definition.ts'
@@ -21,7 +20,7 @@ export interface ExecutionInput {
   parent?: ExecutionToken
   signal: AbortSignal
   /** What the edge found wrong with the arguments' text (core.md §2.8); the call fails with it as core.md §8.4 says. */
-  argumentsError?: CodedError
+  argumentsError?: Error
   /** An earlier run of the server asked about this call: it is asked about whatever hooks say now, save a denial (api.md §7). */
   isAsked?: boolean
   /** Called with each piece of partial output a body reports; seen live as `tool/progress` (api.md §5). */

@@ -51,6 +51,8 @@ export class Session implements Agent {
   readonly #onStale: (session: Session, error: unknown) => void
   readonly #relations = new Relations()
   readonly #contexts: ContextQueue
+  /** Contexts that a step has taken before an answer carried them: the next answer does. */
+  readonly #carried: UserMessage[] = []
   /** Versions of what the row says of turns and contexts; undefined while there is no row. */
   #storedVersions: { turns: number; contexts: number } | undefined
   #failure: unknown
@@ -106,6 +108,7 @@ export class Session implements Agent {
   /** Places calls in a step (api.md §2). A new step begins with the queued contexts, right after its start (core.md §24.1). */
   enter(request: StepRequest): { ref: StepRef; events: NewEvent[]; contexts: UserMessage[] } {
     const { ref, events, isJoined } = this.turns.enter(request)
+    if (!isJoined) this.#carried.push(...this.#contexts.takeUndelivered())
     const contexts = isJoined ? [] : this.#contexts.take()
     return { ref, events: [...events, ...contexts.map(messageEvent)], contexts }
   }
@@ -141,7 +144,7 @@ export class Session implements Agent {
 
   /** Contexts that no answer has carried yet: each appears in one answer (api.md §2). */
   takeUndelivered(): UserMessage[] {
-    return this.#contexts.takeUndelivered()
+    return [...this.#carried.splice(0), ...this.#contexts.takeUndelivered()]
   }
 
   clearContexts(): void {

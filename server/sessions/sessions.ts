@@ -163,13 +163,12 @@ export class Sessions {
     return row === undefined ? make?.() : this.#fromRow(row)
   }
 
-  async #fromRow(row: Row): Promise<Session> {
+  async #fromRow(row: Row): Promise<Session | undefined> {
     const { tree, log, openSteps } = this.#options
     const id = String(row['id'])
     const scope = tree.get(String(row['scope']))
-    if (scope === undefined) {
-      throw new RequestError('UNKNOWN_SESSION', `the scope "${row['scope']}" of this session is gone`)
-    }
+    // A session of a scope that is gone is to nobody distinguishable from one that never was.
+    if (scope === undefined) return undefined
     const turn = Number(row['turn'])
     const turns = new Turns({ turn, isOpen: row['turn_open'] === 1, lastStep: Number(row['step']) })
     const contexts = new ContextQueue(row['contexts'] as string | null)

@@ -62,7 +62,12 @@ describe('run_code (code-mode.md §2)', () => {
   })
 
   it('a runtime that rejects is an ordinary error; at its limit it says OVERLOADED (§2.5, §11)', async () => {
-    const rejecting = (error: Error) => new CodeModeFixture({ runtime: answering(() => Promise.reject(error)) })
+    const rejecting = (error: Error): CodeModeFixture => {
+      const refused = answering(() => {
+        throw error
+      })
+      return new CodeModeFixture({ runtime: refused })
+    }
     const misused = await rejecting(new Error('disposed')).run('')
     expect([codeOf(misused), messageIn(misused)]).toEqual(['none', 'disposed'])
     const overloaded = await rejecting(new CodedError('OVERLOADED', 'maxQueuedRuns (64) wait')).run('')

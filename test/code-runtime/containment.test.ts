@@ -65,8 +65,8 @@ describe('the ways to start a world (§15.2)', { timeout: 60_000 }, () => {
     await expect(open([broken])).rejects.toThrow(/No world for programs can be started.*ENOENT/)
   })
 
-  it('hides directories where there is a namespace', async (context) => {
-    const hidden = await temporaryDirectory(context)
+  it('hides directories where there is a namespace', () => {
+    const hidden = temporaryDirectory()
     const [launch] = launchesOf(process.execPath, [relay, JSON.stringify(budgets)], [hidden])
     expect(launch?.args.join(' ').includes(hidden)).toBe(launch?.containment.pidNamespace)
   })

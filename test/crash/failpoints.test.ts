@@ -12,16 +12,17 @@ import { ServerProcess } from './server-process.ts'
  * Where the server dies during one call, and what is known of the call after the next start: whether its body ran, and the code of the
  * result that asking again for the same `callId` brings (`undefined`: a success). Asking again never runs a body twice.
  */
-const points: { env: Record<string, string>; ran: boolean; code: string | undefined; replayed: boolean | undefined }[] = [
-  { env: { FAILPOINT: 'before-call-commit' }, ran: false, code: undefined, replayed: undefined },
-  { env: { FAILPOINT: 'mid-blob-write' }, ran: false, code: undefined, replayed: undefined },
-  { env: { FAILPOINT: 'after-call-commit' }, ran: false, code: 'TOOL_OUTCOME_UNKNOWN', replayed: true },
-  { env: { CRASH_DIE_IN: 'before-dispatch' }, ran: false, code: 'TOOL_OUTCOME_UNKNOWN', replayed: true },
-  { env: { CRASH_DIE_IN: 'after-body' }, ran: true, code: 'TOOL_OUTCOME_UNKNOWN', replayed: true },
-  { env: { FAILPOINT: 'before-result-commit' }, ran: true, code: 'TOOL_OUTCOME_UNKNOWN', replayed: true },
-  { env: { FAILPOINT: 'after-result-commit' }, ran: true, code: undefined, replayed: true },
-  { env: { FAILPOINT: 'mid-mark' }, ran: true, code: undefined, replayed: true }
-]
+const points: { env: Record<string, string>; ran: boolean; code: string | undefined; replayed: boolean | undefined }[] =
+  [
+    { env: { FAILPOINT: 'before-call-commit' }, ran: false, code: undefined, replayed: undefined },
+    { env: { FAILPOINT: 'mid-blob-write' }, ran: false, code: undefined, replayed: undefined },
+    { env: { FAILPOINT: 'after-call-commit' }, ran: false, code: 'TOOL_OUTCOME_UNKNOWN', replayed: true },
+    { env: { CRASH_DIE_IN: 'before-dispatch' }, ran: false, code: 'TOOL_OUTCOME_UNKNOWN', replayed: true },
+    { env: { CRASH_DIE_IN: 'after-body' }, ran: true, code: 'TOOL_OUTCOME_UNKNOWN', replayed: true },
+    { env: { FAILPOINT: 'before-result-commit' }, ran: true, code: 'TOOL_OUTCOME_UNKNOWN', replayed: true },
+    { env: { FAILPOINT: 'after-result-commit' }, ran: true, code: undefined, replayed: true },
+    { env: { FAILPOINT: 'mid-mark' }, ran: true, code: undefined, replayed: true }
+  ]
 
 // What the first start itself writes is not what is looked at.
 const prepared = mkdtempSync(join(tmpdir(), 'toolwright-prepared-'))
@@ -37,75 +38,96 @@ function emptyHome(): string {
 }
 
 describe('C3: a server that dies at a write of its log', () => {
-  it.each(points)('$env: body ran $ran, then $code', async ({ env, ran, code, replayed }) => {
-    const home = emptyHome()
-    const call = { callId: 'c', name: 'note', arguments: { text: 'x'.repeat(5000) } }
-    const doomed = await ServerProcess.start({ home, env: { NODE_ENV: 'test', ...env } })
-    void doomed.request('POST', '/invoke', call).catch(() => undefined)
-    expect(await doomed.exited).toEqual([null, 'SIGKILL'])
-    expect(bodiesOf(home)).toEqual(ran ? ['c'] : [])
+  it.each(points)(
+    '$env: body ran $ran, then $code',
+    async ({ env, ran, code, replayed }) => {
+      const home = emptyHome()
+      const call = { callId: 'c', name: 'note', arguments: { text: 'x'.repeat(5000) } }
+      const doomed = await ServerProcess.start({ home, env: { NODE_ENV: 'test', ...env } })
+      void doomed.request('POST', '/invoke', call).catch(() => undefined)
+      expect(await doomed.exited).toEqual([null, 'SIGKILL'])
+      expect(bodiesOf(home)).toEqual(ran ? ['c'] : [])
 
-    const server = await ServerProcess.start({ home })
-    const { status, body } = await server.request('POST', '/invoke', call)
-    expect(status).toBe(200)
-    expect([body.isError, body.error?.info?.code, body.replayed]).toEqual([code !== undefined, code, replayed])
-    expect(bodiesOf(home)).toEqual(ran || code === undefined ? ['c'] : [])
-    const events = (await server.request('GET', '/sessions/default/events?after=-1')).body.events as { seq: number; type: string }[]
-    expect(events.map(({ seq }) => seq)).toEqual(events.map((_, index) => index))
-    expect(events.filter(({ type }) => type === 'tool/call')).toHaveLength(1)
-    expect(events.filter(({ type }) => type === 'tool/result')).toHaveLength(1)
-    await server.stop()
-    expect(verifyLog(home).damagedSessions).toEqual([])
-  }, 60_000)
+      const server = await ServerProcess.start({ home })
+      const { status, body } = await server.request('POST', '/invoke', call)
+      expect(status).toBe(200)
+      expect([body.isError, body.error?.info?.code, body.replayed]).toEqual([code !== undefined, code, replayed])
+      expect(bodiesOf(home)).toEqual(ran || code === undefined ? ['c'] : [])
+      const events = (await server.request('GET', '/sessions/default/events?after=-1')).body.events as {
+        seq: number
+        type: string
+      }[]
+      expect(events.map(({ seq }) => seq)).toEqual(events.map((_, index) => index))
+      expect(events.filter(({ type }) => type === 'tool/call')).toHaveLength(1)
+      expect(events.filter(({ type }) => type === 'tool/result')).toHaveLength(1)
+      await server.stop()
+      expect(verifyLog(home).damagedSessions).toEqual([])
+    },
+    60_000
+  )
 
-  it.each(['before-checkpoint', 'after-checkpoint'])('%s: nothing acknowledged is lost', async (point) => {
-    const home = emptyHome()
-    const doomed = await ServerProcess.start({ home, env: { NODE_ENV: 'test', FAILPOINT: point } })
-    const acked: string[] = []
-    const lane = async (side: number): Promise<void> => {
-      for (let n = 0; ; n += 1) {
-        const callId = `${side}-${n}`
-        const answer = await doomed.request('POST', '/invoke', { callId, name: 'note', arguments: { text: callId } })
-        if (answer.status === 200) acked.push(callId)
+  it.each(['before-checkpoint', 'after-checkpoint'])(
+    '%s: nothing acknowledged is lost',
+    async (point) => {
+      const home = emptyHome()
+      const doomed = await ServerProcess.start({ home, env: { NODE_ENV: 'test', FAILPOINT: point } })
+      const acked: string[] = []
+      const lane = async (side: number): Promise<void> => {
+        for (let n = 0; ; n += 1) {
+          const callId = `${side}-${n}`
+          const answer = await doomed.request('POST', '/invoke', { callId, name: 'note', arguments: { text: callId } })
+          if (answer.status === 200) acked.push(callId)
+        }
       }
-    }
-    await Promise.allSettled([1, 2, 3, 4, 5, 6, 7, 8].map(lane))
-    expect(acked.length).toBeGreaterThan(100)
-    const server = await ServerProcess.start({ home })
-    await Promise.all(
-      acked.map(async (callId) => {
-        const { body } = await server.request('GET', `/calls/default/${callId}`)
-        expect(body).toMatchObject({ state: 'done', result: { isError: false, value: callId } })
-      })
-    )
-    await server.stop()
-    expect(verifyLog(home).damagedSessions).toEqual([])
-  }, 60_000)
+      await Promise.allSettled([1, 2, 3, 4, 5, 6, 7, 8].map(lane))
+      expect(acked.length).toBeGreaterThan(100)
+      const server = await ServerProcess.start({ home })
+      await Promise.all(
+        acked.map(async (callId) => {
+          const { body } = await server.request('GET', `/calls/default/${callId}`)
+          expect(body).toMatchObject({ state: 'done', result: { isError: false, value: callId } })
+        })
+      )
+      await server.stop()
+      expect(verifyLog(home).damagedSessions).toEqual([])
+    },
+    60_000
+  )
 
-  it.each(['mid-migration:3', 'after-migration:2'])('%s: the next start goes on from there', async (point) => {
-    const home = join(temporaryDirectory(), 'home')
-    onTestFinished(() => removeTraces(home))
-    expect(await ServerProcess.startDoomed({ home, env: { NODE_ENV: 'test', FAILPOINT: point } })).toBe('SIGKILL')
-    const server = await ServerProcess.start({ home })
-    expect((await server.request('GET', '/sessions')).status).toBe(200)
-    await server.stop()
-  }, 60_000)
+  it.each(['mid-migration:3', 'after-migration:2'])(
+    '%s: the next start goes on from there',
+    async (point) => {
+      const home = join(temporaryDirectory(), 'home')
+      onTestFinished(() => removeTraces(home))
+      expect(await ServerProcess.startDoomed({ home, env: { NODE_ENV: 'test', FAILPOINT: point } })).toBe('SIGKILL')
+      const server = await ServerProcess.start({ home })
+      expect((await server.request('GET', '/sessions')).status).toBe(200)
+      await server.stop()
+    },
+    60_000
+  )
 
-  it.each(['mid-retention', 'after-retention'])('%s: the log stays whole', async (point) => {
-    const home = emptyHome()
-    const first = await ServerProcess.start({ home })
-    for (let n = 0; n < 5; n += 1) {
-      await first.request('POST', '/invoke', { callId: `${n}`, name: 'note', arguments: { text: 'x' } })
-    }
-    await first.stop()
-    const settings = { store: { ballastBytes: 0, retentionMs: 1 } }
-    const env = { NODE_ENV: 'test', FAILPOINT: point }
-    expect(await ServerProcess.startDoomed({ home, env, settings })).toBe('SIGKILL')
-    expect(verifyLog(home)).toMatchObject({ damagedSessions: [], sessions: 1 })
-    const server = await ServerProcess.start({ home })
-    expect((await server.request('POST', '/invoke', { callId: 'new', name: 'note', arguments: { text: 'x' } })).status).toBe(200)
-    await server.stop()
-  }, 60_000)
+  it.each(['mid-retention', 'after-retention'])(
+    '%s: the log stays whole',
+    async (point) => {
+      const home = emptyHome()
+      const first = await ServerProcess.start({ home })
+      for (let n = 0; n < 5; n += 1) {
+        await first.request('POST', '/invoke', { callId: `${n}`, name: 'note', arguments: { text: 'x' } })
+      }
+      await first.stop()
+      const settings = { store: { ballastBytes: 0, retentionMs: 1 } }
+      const env = { NODE_ENV: 'test', FAILPOINT: point }
+      expect(await ServerProcess.startDoomed({ home, env, settings })).toBe('SIGKILL')
+      expect(verifyLog(home)).toMatchObject({ damagedSessions: [], sessions: 1 })
+      const server = await ServerProcess.start({ home })
+      expect(
+        (await server.request('POST', '/invoke', { callId: 'new', name: 'note', arguments: { text: 'x' } })).status
+      ).toBe(200)
+      await server.stop()
+    },
+    60_000
+  )
 
   it('FAILPOINT is refused where it could do harm', async () => {
     const home = join(temporaryDirectory(), 'home')

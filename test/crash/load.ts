@@ -80,7 +80,11 @@ export class Load {
       return { callId, name: 'run_code', arguments: { code, description: 'Calls tools' } }
     }
     if (dice > 0.88) return { callId, name: 'note_asked', arguments: { text } }
-    return { callId, name: dice > 0.8 ? 'note_alone' : 'note', arguments: { text, ms: this.#random.pick([0, 0, 3, 40]) } }
+    return {
+      callId,
+      name: dice > 0.8 ? 'note_alone' : 'note',
+      arguments: { text, ms: this.#random.pick([0, 0, 3, 40]) }
+    }
   }
 
   /** Whether the server is still there. */

@@ -110,8 +110,14 @@ export class Oracle {
 
   async #checkSubscribers({ all, one, stream }: Subscribers): Promise<void> {
     await until(() => all.seen.length >= this.#events && stream.positions.length >= this.#events)
-    demand(all.seen.every(({ position }, index) => position === index), 'a subscriber missed an event or had one twice')
-    demand(stream.positions.every((position, index) => position === index), 'a stream missed an event or had one twice')
+    demand(
+      all.seen.every(({ position }, index) => position === index),
+      'a subscriber missed an event or had one twice'
+    )
+    demand(
+      stream.positions.every((position, index) => position === index),
+      'a stream missed an event or had one twice'
+    )
     const expected = all.seen.filter(({ session, type }) => session === 's-0' && type.startsWith('tool/'))
     await until(() => one.seen.length >= expected.length)
     const seqs = (seen: Subscriber['seen']): string => seen.map(({ seq }) => seq).join()

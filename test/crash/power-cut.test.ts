@@ -1,5 +1,15 @@
 import { execFileSync } from 'node:child_process'
-import { closeSync, copyFileSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, statSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeSync
+} from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -30,32 +40,36 @@ function tear(live: string, disk: string, random: Random): void {
 it.each([
   ['nothing unsynced is kept', false],
   ['some unsynced blocks are kept', true]
-])('C2: the whole server loses nothing acknowledged in a power cut; %s', async (_name, isTorn) => {
-  const root = temporaryDirectory()
-  const shim = join(root, 'powercut.so')
-  const source = fileURLToPath(new URL('../fixtures/powercut.c', import.meta.url))
-  execFileSync('cc', ['-shared', '-fPIC', '-O1', '-w', '-o', shim, source, '-ldl'])
-  const seed = Number(process.env['CRASH_SEED'] ?? Date.now() % 1_000_000)
-  console.log(`power cut seed ${seed}`)
-  const random = new Random(seed)
-  for (let round = 0; round < 3; round += 1) {
-    const [home, disk] = [join(root, `live-${round}`), join(root, `disk-${round}`)]
-    for (const made of [home, disk]) mkdirSync(made)
-    onTestFinished(() => [home, disk].forEach(removeTraces))
-    const server = await ServerProcess.start({ home, env: { LD_PRELOAD: shim, PC_DIR: home, PC_SHADOW: disk } })
-    const load = new Load(random, await featuresOf(server))
-    const running = load.run(server)
-    await wait(random.between(300, 1500))
-    await server.kill()
-    await running
-    if (isTorn) tear(home, disk, random)
-    if (existsSync(bodiesFile(home))) copyFileSync(bodiesFile(home), bodiesFile(disk))
+])(
+  'C2: the whole server loses nothing acknowledged in a power cut; %s',
+  async (_name, isTorn) => {
+    const root = temporaryDirectory()
+    const shim = join(root, 'powercut.so')
+    const source = fileURLToPath(new URL('../fixtures/powercut.c', import.meta.url))
+    execFileSync('cc', ['-shared', '-fPIC', '-O1', '-w', '-o', shim, source, '-ldl'])
+    const seed = Number(process.env['CRASH_SEED'] ?? Date.now() % 1_000_000)
+    console.log(`power cut seed ${seed}`)
+    const random = new Random(seed)
+    for (let round = 0; round < 3; round += 1) {
+      const [home, disk] = [join(root, `live-${round}`), join(root, `disk-${round}`)]
+      for (const made of [home, disk]) mkdirSync(made)
+      onTestFinished(() => [home, disk].forEach(removeTraces))
+      const server = await ServerProcess.start({ home, env: { LD_PRELOAD: shim, PC_DIR: home, PC_SHADOW: disk } })
+      const load = new Load(random, await featuresOf(server))
+      const running = load.run(server)
+      await wait(random.between(300, 1500))
+      await server.kill()
+      await running
+      if (isTorn) tear(home, disk, random)
+      if (existsSync(bodiesFile(home))) copyFileSync(bodiesFile(home), bodiesFile(disk))
 
-    const next = await ServerProcess.start({ home: disk })
-    await new Oracle(disk).check(next, load)
-    await load.settle(next)
-    await next.stop()
-    expect(load.acked.length).toBeGreaterThan(0)
-    expect(verifyLog(disk).damagedSessions).toEqual([])
-  }
-}, 180_000)
+      const next = await ServerProcess.start({ home: disk })
+      await new Oracle(disk).check(next, load)
+      await load.settle(next)
+      await next.stop()
+      expect(load.acked.length).toBeGreaterThan(0)
+      expect(verifyLog(disk).damagedSessions).toEqual([])
+    }
+  },
+  180_000
+)

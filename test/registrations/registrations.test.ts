@@ -257,11 +257,13 @@ describe('what is stored may be anything', () => {
     await put('x', { above: ['global', 'y'], restrict: [], usedAt: 0 })
     await put('y', { above: ['global', 'x'], restrict: [], usedAt: 0 })
     await put('global', { restrict: [], usedAt: 0 })
+    await put('below', { above: ['global', 'fine'], restrict: [], usedAt: 0 })
     await put('fine', { above: ['global'], restrict: [{ id: 'm', deny: ['alpha'] }], usedAt: 0 })
     await fixture.registrations.restore()
-    expect(scopeIds(fixture)).toEqual(['global', 'fine'])
+    // Parents come first, in whatever order the rows were written.
+    expect(scopeIds(fixture)).toEqual(['global', 'fine', 'below'])
     expect(fixture.warnings).toHaveLength(4)
-    expect(await stored(fixture)).toHaveLength(6)
+    expect(await stored(fixture)).toHaveLength(7)
   })
 
   it('a mode that a plugin declares by now stays the plugin’s', async () => {

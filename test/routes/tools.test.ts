@@ -50,6 +50,14 @@ describe('GET /tools (api.md §3)', () => {
     expect(await tool('/tools/beta?scope=global', token)).toBe('404 UNKNOWN_SCOPE')
   })
 
+  it('run_code is nobody’s registration', async () => {
+    const app = await HomeApp.start()
+    await app.ask('PUT', '/scopes/a', { presentAs: 'both' })
+    const { body } = await app.ask('GET', '/tools/run_code?scope=a')
+    expect([body.origin, body.scope]).toEqual(['code-mode', undefined])
+    expect(outcome(await app.ask('GET', '/tools/run_code'))).toBe('404 NOT_FOUND')
+  })
+
   it('pages in the order of the view; a cursor that names nothing is refused', async () => {
     const app = await HomeApp.start({}, ['zulu', 'alpha', 'mike'])
     const names: string[] = []

@@ -4,8 +4,6 @@ import { admit } from '../admission.ts'
 import { CommitListeners, committedEvents } from '../commits.ts'
 import {
   type Append,
-  ConflictError,
-  type ConflictTable,
   type EventLog,
   type EventPage,
   type EventQuery,
@@ -16,7 +14,6 @@ import {
   type TableName,
   tables
 } from '../event-log.ts'
-import { type EventFields, storedEvent } from '../../events/stored-event.ts'
 import { assertQuery, pageBytes } from '../query.ts'
 import { GroupCommit, type Waiting } from './group-commit.ts'
 import { LogOpenError, type LogOpenCode } from './open-error.js'
@@ -26,13 +23,13 @@ import type {
   RetentionStep,
   ToWriter,
   Trouble,
-  WireEvent,
   WirePage,
   WireResult,
   WriterOptions
 } from './protocol.ts'
 import { ReaderThread, startThread } from './reader.ts'
 import { assertRuntime } from './runtime.ts'
+import { fromWire, refusal } from './wire.ts'
 
 export interface SqliteLogOptions {
   /** Made when missing. Held by a lock file while the log is open. */
@@ -333,21 +330,4 @@ export class SqliteLog implements EventLog {
       this.#tell(message(id))
     })
   }
-}
-
-function refusal(result: Extract<WireResult, { ok: false }> | undefined): Error {
-  const { reason = 'unavailable', message = 'no answer', table = '' } = result ?? {}
-  if (reason === 'conflict') return new ConflictError(table as ConflictTable, message)
-  if (reason === 'unknown-session') return new RequestError('UNKNOWN_SESSION', undefined, { details: message })
-  if (reason === 'damaged') return new RequestError('LOG_CORRUPT', message)
-  return reason === 'invalid' ? new TypeError(message) : new StoreUnavailableError(message)
-}
-
-function fromWire({ text, surface_op: surfaceOp, sources, ...rest }: WireEvent): StoredEvent {
-  const fields: EventFields = {
-    ...rest,
-    ...(surfaceOp === null ? {} : { surfaceOp }),
-    ...(sources === null ? {} : { sourceEventSeqs: Object.freeze(JSON.parse(sources) as number[]) })
-  }
-  return storedEvent(fields, text)
 }

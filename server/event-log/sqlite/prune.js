@@ -62,9 +62,7 @@ export function openPruner(db, appender) {
   const oldestEvents = db.prepare(
     'SELECT position, session, seq, octet_length(data) AS bytes FROM events WHERE position > ? ORDER BY position LIMIT ?'
   )
-  const isBusy = db
-    .prepare(`SELECT EXISTS (SELECT 1 FROM calls WHERE state <> 'done' AND session = ?)`)
-    .pluck()
+  const isBusy = db.prepare(`SELECT EXISTS (SELECT 1 FROM calls WHERE state <> 'done' AND session = ?)`).pluck()
 
   /**
    * What is older than `before` among the sessions after a place in their table. An event that says it is newer keeps those behind it:

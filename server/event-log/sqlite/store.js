@@ -66,7 +66,8 @@ function identify(db, mark) {
   if (row === undefined) {
     const logId = randomUUID()
     db.prepare('INSERT INTO log (id, log_id, created_at) VALUES (1, ?, ?)').run(logId, Date.now())
-    return { logId, lostTail: false }
+    // All that there was is gone when the mark tells of something.
+    return { logId, lostTail: mark !== undefined }
   }
   if (mark?.logId !== row.log_id || !isBehind(db, row.head, mark)) return { logId: row.log_id, lostTail: false }
   const logId = randomUUID()

@@ -237,7 +237,8 @@ async function answer(id, work) {
     afterCommit()
   } catch (error) {
     tell({ kind: 'done', id, error: messageOf(error) })
-    if (String(/** @type {{ code?: string }} */ (error).code).startsWith('SQLITE_') && trouble === undefined) fail(error)
+    if (String(/** @type {{ code?: string }} */ (error).code).startsWith('SQLITE_') && trouble === undefined)
+      fail(error)
   }
 }
 

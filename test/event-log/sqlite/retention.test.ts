@@ -82,18 +82,28 @@ describe('retention by age', () => {
     await addSession(log, 's')
     const done = callRow('done', 'done', 1)
     const running = callRow('running', 'started', null)
-    await log.append({ session: 's', events: [call('done', 1), result('done', 1), call('running', 1)], writes: [done, running] })
+    await log.append({
+      session: 's',
+      events: [call('done', 1), result('done', 1), call('running', 1)],
+      writes: [done, running]
+    })
     const approval = (id: string, state: string, at: number) => ({
       table: 'approvals' as const,
       op: 'insert' as const,
       row: { id, session: 's', scope: 'global', kind: 'approval', state, data: '{}', created_at: at }
     })
-    await log.append({ writes: [approval('a', 'decided', 1), approval('b', 'pending', 1), approval('c', 'decided', 9999)] })
+    await log.append({
+      writes: [approval('a', 'decided', 1), approval('b', 'pending', 1), approval('c', 'decided', 9999)]
+    })
     expect(await retain(log, { before: 100 })).toMatchObject({ deleted: 0 })
     expect(await retain(log, { bytes: 0 })).toMatchObject({ deleted: 0 })
     expect(await seqs(log, 's')).toEqual([0, 1, 2])
 
-    const ended = { table: 'calls' as const, op: 'update' as const, row: { session: 's', call_id: 'running', state: 'done', result_seq: 3 } }
+    const ended = {
+      table: 'calls' as const,
+      op: 'update' as const,
+      row: { session: 's', call_id: 'running', state: 'done', result_seq: 3 }
+    }
     await log.append({ session: 's', events: [result('running', 500)], writes: [ended] })
     expect(await retain(log, { before: 100 })).toMatchObject({ deleted: 3, emptied: [] })
     expect(await seqs(log, 's')).toEqual([3])

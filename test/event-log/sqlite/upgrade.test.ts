@@ -28,13 +28,25 @@ function logOfVersion(version: number): string {
   let previous: Buffer = genesis
   for (let seq = 0; seq < 3; seq += 1) {
     const text = JSON.stringify(`note ${seq}`)
-    const columns = { position: seq, session: 's', seq, type: 'note', time: 1, call_id: null, surface_op: null, sources: null, text }
+    const columns = {
+      position: seq,
+      session: 's',
+      seq,
+      type: 'note',
+      time: 1,
+      call_id: null,
+      surface_op: null,
+      sources: null,
+      text
+    }
     const hash = chainHash(previous, columns)
     insert.run(seq, seq, text, previous, hash)
     previous = hash
   }
   if (version >= 2) {
-    db.exec(`INSERT INTO calls (session, call_id, name, args_hash, turn, step, state, accepted_at) VALUES ('s', 'c', 't', 'h', 1, 1, 'done', 1)`)
+    db.exec(
+      `INSERT INTO calls (session, call_id, name, args_hash, turn, step, state, accepted_at) VALUES ('s', 'c', 't', 'h', 1, 1, 'done', 1)`
+    )
   }
   db.close()
   return directory
@@ -66,32 +78,55 @@ describe('C10: a log of an earlier version', () => {
 
   const hasStrace = spawnSync('strace', ['-e', 'trace=fsync', 'true'], { stdio: 'ignore' }).status === 0
 
-  it.skipIf(!hasStrace)('killed (-9) at any of its writes, the next start brings it up to date all the same', async () => {
-    const module = fileURLToPath(new URL('../../../server/event-log/sqlite/migrate-log.js', import.meta.url))
-    const program = `const { migrateLog } = await import(${JSON.stringify(module)}); migrateLog(process.argv[1])`
-    let killed = 0
-    for (let write = 1; ; write += 7) {
-      const directory = logOfVersion(1)
-      const inject = ['-f', '-qq', '-o', '/dev/null', '-e', 'trace=pwrite64', '-e', `inject=pwrite64:signal=SIGKILL:when=${write}`]
-      const { signal, status } = spawnSync('strace', [...inject, process.execPath, '--input-type=module', '-e', program, directory])
-      const isKilled = signal === 'SIGKILL' || status === 137
-      expect([isKilled, status], `write ${write}`).toEqual(isKilled ? [true, status] : [false, 0])
-      killed += isKilled ? 1 : 0
-      const log = await openTestLog({ directory })
-      expect(log, `write ${write}`).toMatchObject({ logId: 'the-log', head: 2, damagedSessions: new Set() })
-      await addNotes(log, 's', 1)
-      await log.close()
-      expect(verifyDatabase(join(directory, 'toolwright.db'))).toMatchObject({ events: 4, damagedSessions: [] })
-      if (!isKilled) break
-    }
-    expect(killed).toBeGreaterThan(3)
-  }, 120_000)
+  it.skipIf(!hasStrace)(
+    'killed (-9) at any of its writes, the next start brings it up to date all the same',
+    async () => {
+      const module = fileURLToPath(new URL('../../../server/event-log/sqlite/migrate-log.js', import.meta.url))
+      const program = `const { migrateLog } = await import(${JSON.stringify(module)}); migrateLog(process.argv[1])`
+      let killed = 0
+      for (let write = 1; ; write += 7) {
+        const directory = logOfVersion(1)
+        const inject = [
+          '-f',
+          '-qq',
+          '-o',
+          '/dev/null',
+          '-e',
+          'trace=pwrite64',
+          '-e',
+          `inject=pwrite64:signal=SIGKILL:when=${write}`
+        ]
+        const { signal, status } = spawnSync('strace', [
+          ...inject,
+          process.execPath,
+          '--input-type=module',
+          '-e',
+          program,
+          directory
+        ])
+        const isKilled = signal === 'SIGKILL' || status === 137
+        expect([isKilled, status], `write ${write}`).toEqual(isKilled ? [true, status] : [false, 0])
+        killed += isKilled ? 1 : 0
+        const log = await openTestLog({ directory })
+        expect(log, `write ${write}`).toMatchObject({ logId: 'the-log', head: 2, damagedSessions: new Set() })
+        await addNotes(log, 's', 1)
+        await log.close()
+        expect(verifyDatabase(join(directory, 'toolwright.db'))).toMatchObject({ events: 4, damagedSessions: [] })
+        if (!isKilled) break
+      }
+      expect(killed).toBeGreaterThan(3)
+    },
+    120_000
+  )
 
   it('toolwright migrate does it without a server, and is refused while one runs', async () => {
     const directory = logOfVersion(2)
     const cli = fileURLToPath(new URL('../../../server/cli.ts', import.meta.url))
     const run = () =>
-      execFileSync(process.execPath, ['--import', 'tsx', cli, 'migrate', '--home', directory], { encoding: 'utf8', stdio: 'pipe' })
+      execFileSync(process.execPath, ['--import', 'tsx', cli, 'migrate', '--home', directory], {
+        encoding: 'utf8',
+        stdio: 'pipe'
+      })
     expect(run()).toContain(`from version 2 to ${migrations.length}`)
     expect(run()).toContain('already')
     await openTestLog({ directory })

@@ -38,7 +38,9 @@ it('C9: a journal cut at any frame, or beside it, is a prefix of what was acknow
     acked.push(`${n} ${text}`)
   }
   // The mark is written a second after the first of them; it must tell of the last.
-  await until(() => existsSync(logFiles(live).mark) && readFileSync(logFiles(live).mark, 'latin1').includes('"position":11'))
+  await until(
+    () => existsSync(logFiles(live).mark) && readFileSync(logFiles(live).mark, 'latin1').includes('"position":11')
+  )
   const files = ['database', 'wal', 'mark'] as const
   const image = join(root, 'image')
   mkdirSync(image)
