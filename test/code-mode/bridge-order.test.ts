@@ -215,6 +215,19 @@ describe('the lane of a program (code-mode.md §13.4)', () => {
     expect(fixture.ev).toEqual(['S 1 mirror', 'D 1 mirror ok'])
   })
 
+  it('the calls under way may hold 64 MiB of arguments; when they are done, so may others', async () => {
+    const id = 'x'.repeat(40 * 1024 * 1024)
+    const fixture = running(async (tools) => {
+      const first = tools['gate_r']!({ id })
+      const refused = await tools['mirror']!({ v: [id] }).catch(messageOf)
+      fixture.gates.release(id)
+      await first
+      return [refused, await tools['mirror']!({ v: [id] }).then(() => 'taken')]
+    })
+    expect(valueOf(await fixture.run('')).result).toEqual([expect.stringContaining('64 MiB'), 'taken'])
+    expect(fixture.ev).toEqual(['S 1 gate_r', 'D 1 gate_r ok', 'S 2 mirror', 'D 2 mirror ok'])
+  })
+
   it('arguments are those of the moment of the call', async () => {
     const fixture = running(async (tools) => {
       const args = { v: ['before'] }

@@ -242,7 +242,7 @@ describe('the schema', () => {
       expect([path, schema.description]).toEqual([path, expect.stringMatching(/\.$/)])
       if (schema.default === undefined) without.push(path)
     }
-    expect(without).toEqual(['auth.token', 'auth.tokenFile'])
+    expect(without).toEqual(['auth.token', 'auth.tokenFile', 'codeRuntime.pythonPath'])
     expect(Object.keys(configSchema.properties)).toContain('http')
   })
 

@@ -245,8 +245,9 @@ describe('GET /events as a WebSocket', () => {
     const gap = await client.next(({ type }) => type === 'gap')
     await until(() => client.events('x').filter((type) => type.startsWith('a/')).length === 10)
     const events = client.events('x')
-    expect(gap).toEqual({ type: 'gap', id: 'x', dropped: 5 })
-    expect(events.filter((type) => type === 'tool/progress')).toHaveLength(published - 5)
+    const dropped = Number(gap['dropped'])
+    expect(dropped).toBeGreaterThanOrEqual(5)
+    expect(events.filter((type) => type === 'tool/progress')).toHaveLength(published - dropped)
     expect(events.filter((type) => type.startsWith('a/'))).toEqual(
       Array.from({ length: 10 }, (_, n) => `a/n${'i'.repeat(n)}`)
     )

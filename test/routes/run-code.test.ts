@@ -65,7 +65,7 @@ describe('run_code through the wire', () => {
       .filter((event) => event?.type === 'tool/progress')
       .map((event) => [event!.data.callId, event!.data.chunk])
     // What is printed and what calls report come on ways of their own.
-    expect(chunks.toSorted()).toEqual([
+    expect(chunks.toSorted(([a = ''], [b = '']) => a.localeCompare(b))).toEqual([
       ['c1', 'said\n'],
       ['c1:code:2', 'half way']
     ])
