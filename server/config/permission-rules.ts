@@ -1,4 +1,4 @@
-import { type Static, Type } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
 
 const text = Type.String({ minLength: 1 })
 const texts = Type.Array(text, { minItems: 1 })
@@ -44,7 +44,3 @@ export const permissionRule = Type.Object(
   },
   closed
 )
-
-export type PermissionRule = Static<typeof permissionRule>
-export type PermissionCondition = Static<typeof condition>
-export type PermissionWord = Static<typeof word>

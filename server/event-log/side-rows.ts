@@ -66,7 +66,10 @@ export class SideRows {
 
   list(table: TableName, where: Row, limit: number): Row[] {
     for (const name of Object.keys(where)) assertColumn(table, name)
-    const matches = [...this.#rowsOf(table).values()].filter((row) => isEqual(row, where))
+    const isKeyed = tables[table].key.every((name) => Object.hasOwn(where, name))
+    const keyed = isKeyed ? this.get(table, where) : undefined
+    const candidates = isKeyed ? (keyed === undefined ? [] : [keyed]) : [...this.#rowsOf(table).values()]
+    const matches = candidates.filter((row) => isEqual(row, where))
     return matches.slice(0, limit).map((row) => ({ ...row }))
   }
 

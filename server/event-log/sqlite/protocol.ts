@@ -98,7 +98,6 @@ export type ReadRequest =
   | { kind: 'export'; session: string; after: number }
   | { kind: 'suspend' }
 
-export type ToReader = { id: number; request: ReadRequest }
 export type FromReader =
   | { id: number; value: unknown }
   | {
