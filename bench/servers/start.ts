@@ -26,9 +26,11 @@ export async function startToolwright(
   const config = join(home, 'config.json')
   const plugins = [join(root, 'bench/servers/echo-plugin.js')]
   const calls = { maxConcurrentPerScope: 256 }
+  // The load generator goes on with a connection that the server has told it to close.
+  const http = { maxRequestsPerSocket: 0 }
   writeFileSync(
     config,
-    JSON.stringify({ home: join(home, 'data'), port: 0, plugins, calls, log: { level: 'error' }, ...settings })
+    JSON.stringify({ home: join(home, 'data'), port: 0, plugins, calls, http, log: { level: 'error' }, ...settings })
   )
   const loader = entry.endsWith('.ts') ? ['--import', 'tsx'] : []
   const child = spawn(process.execPath, [...loader, join(root, entry), '--config', config], {

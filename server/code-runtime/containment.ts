@@ -1,4 +1,5 @@
-import { accessSync, constants } from 'node:fs'
+import { accessSync, constants, statSync } from 'node:fs'
+import { dirname } from 'node:path'
 import type { Launch } from './keeper/messages.ts'
 
 /** User ids that a root server gives to worlds, one each in turn, so that no two at work share one. */
@@ -31,7 +32,11 @@ export function launchesOf(command: string, args: readonly string[], hiddenPaths
   const program = [command, ...args]
   const ways: Launch[] = []
   if (bwrap !== undefined) {
-    const contained = [bwrap, ...namespaceArgs(hiddenPaths), ...program]
+    const contained = [
+      bwrap,
+      ...namespaceArgs(hiddenPaths.filter((path) => isReachable(path, users !== undefined))),
+      ...program
+    ]
     if (limits) ways.push(launch([...limits, ...contained], true, true, users !== undefined))
     ways.push(launch(contained, true, false, users !== undefined))
   }
@@ -52,6 +57,20 @@ function namespaceArgs(hiddenPaths: readonly string[]): string[] {
     ...hiddenPaths.flatMap((path) => ['--size', '4096', '--tmpfs', path, '--remount-ro', path]),
     ...['--chdir', '/tmp', '--']
   ]
+}
+
+/**
+ * Whether a world would find the directory. Mounting over one that its user cannot reach would fail, and the world with it.
+ */
+function isReachable(path: string, byOthers: boolean): boolean {
+  try {
+    if (!statSync(path).isDirectory()) return false
+    for (let at = path; byOthers && at !== dirname(at); at = dirname(at))
+      if ((statSync(at).mode & 0o001) === 0) return false
+    return true
+  } catch {
+    return false
+  }
 }
 
 function executable(...paths: string[]): string | undefined {

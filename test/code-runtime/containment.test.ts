@@ -1,9 +1,12 @@
 import { randomUUID } from 'node:crypto'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { resolveBudgets } from '../../server/code-runtime/budgets.ts'
 import { launchesOf } from '../../server/code-runtime/containment.ts'
 import type { Launch } from '../../server/code-runtime/keeper/messages.ts'
+import { openProcessRuntime } from '../../server/code-runtime/process/process-runtime.ts'
 import { ProgramRuntime } from '../../server/code-runtime/program-runtime.ts'
 import { processesNaming, runProgram } from '../helpers/code-runtime.ts'
 import { temporaryDirectory } from '../helpers/temporary-directory.ts'
@@ -65,9 +68,18 @@ describe('the ways to start a world (§15.2)', { timeout: 60_000 }, () => {
     await expect(open([broken])).rejects.toThrow(/No world for programs can be started.*ENOENT/)
   })
 
-  it('hides directories where there is a namespace', () => {
-    const hidden = temporaryDirectory()
-    const [launch] = launchesOf(process.execPath, [relay, JSON.stringify(budgets)], [hidden])
-    expect(launch?.args.join(' ').includes(hidden)).toBe(launch?.containment.pidNamespace)
+  it('hides directories where there is a namespace, unless the world cannot reach them anyway', async () => {
+    const [hidden, closed] = [join(temporaryDirectory(), 'open'), join(temporaryDirectory(), 'closed')]
+    for (const path of [hidden, closed]) {
+      mkdirSync(path)
+      writeFileSync(join(path, 'secret'), 'x')
+      chmodSync(dirname(path), path === hidden ? 0o755 : 0o700)
+    }
+    const runtime = await openProcessRuntime({ spareWorlds: 0, hiddenPaths: [hidden, closed, '/nowhere/at/all'] })
+    const program = `const fs = await import('node:fs'); return ${JSON.stringify([hidden, closed])}.map((path) => { try { return fs.readFileSync(path + '/secret', 'utf8') } catch (e) { return e.code } })`
+    const { value } = await runProgram(runtime, program)
+    if (runtime.containment.pidNamespace) expect(value).not.toContain('x')
+    expect(runtime.containment).toEqual(launches[0]?.containment)
+    await runtime.dispose()
   })
 })
