@@ -4,10 +4,10 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     pool: 'forks',
-    // Most tests wait for processes and sockets, not for the processor.
-    maxWorkers: 2,
-    // On a machine that others use too, a real process may be late once; what is wrong is wrong twice.
-    retry: process.env['CI'] === undefined ? 0 : 1,
+    // One file at a time: many tests hold real processes to their budgets, and must not be each other's load.
+    maxWorkers: 1,
+    // On a machine that others use too, a real process may still be late; what is wrong is wrong every time.
+    retry: process.env['CI'] === undefined ? 0 : 2,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     coverage: { provider: 'v8', include: ['server/**', 'plugins/**', 'routes/**'], reporter: ['text', 'json-summary'] }

@@ -3,8 +3,10 @@
  * blocks a thread for about 10 ms in a server's process, and a program may send as fast as a pipe carries: neither may touch the main
  * loop, which hears only of calls and results.
  */
+import { randomInt } from 'node:crypto'
 import { parentPort, workerData } from 'node:worker_threads'
 import { ChildWorld } from './child-world.js'
+import { processesOfUser } from './process-table.js'
 import { Run } from './run.js'
 import { Spares, started } from './spares.js'
 import { ThreadWorld } from './thread-world.js'
@@ -12,6 +14,7 @@ import { ThreadWorld } from './thread-world.js'
 /** @import { FromKeeper, KeeperOptions, Launch, RunOrder, ToKeeper } from './messages.ts' */
 /** @import { World } from './world.ts' */
 
+const maxUserTries = 5
 const meterEveryMs = 25
 /** Worlds that one run may lose before its program has begun. */
 const maxLosses = 3
@@ -29,16 +32,27 @@ const ending = new Set()
 const stuck = new Set()
 /** @type {Spares | undefined} */
 let spares
-let worldsOpened = 0
+let worldsOpened = randomInt(1_000_000)
 let meter = /** @type {NodeJS.Timeout | undefined} */ (undefined)
 
 const silent = { frame() {}, raw() {}, ended() {} }
 
 /** @param {Launch} launch @returns {World} */
 function openProcess(launch) {
-  const { users } = launch
-  const user = users && users.first + (worldsOpened++ % users.count)
-  return new ChildWorld(silent, launch, user, budgets.maxOutputBytes)
+  return new ChildWorld(silent, launch, launch.users && nextUser(launch.users), budgets.maxOutputBytes)
+}
+
+/**
+ * A user id for a world. One that has a process already belongs to another server, which begins elsewhere in the range: what is left of
+ * a world without a namespace is found by its user, and killed.
+ * @param {{ first: number, count: number }} users
+ */
+function nextUser({ first, count }) {
+  for (let tries = 1; ; tries += 1) {
+    worldsOpened += 1
+    const user = first + (worldsOpened % count)
+    if (tries === maxUserTries || processesOfUser(user).length === 0) return user
+  }
 }
 
 /** Finds the first way in which worlds start here. */

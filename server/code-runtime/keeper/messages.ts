@@ -26,7 +26,7 @@ export interface SettledRun {
   error?: { kind: FailureKind; message: string }
 }
 
-/** One way to start a world's process. With `users`, each world gets the next user id of the range. */
+/** One way to start a world's process. With `users`, each world gets a user id of the range that no process has. */
 export interface Launch {
   readonly containment: Containment
   readonly command: string
