@@ -89,7 +89,9 @@ describe('random programs', () => {
         const [body, end] = next
         const program = ['const out: unknown[] = []', ...body.map(({ text }) => text), end.text].join('\n')
         const { logs, value, error } = await runProgram(runtime, program)
-        expect(error?.kind, `${program}\n${error?.message}`).toBe(end.kind)
+        // Node's own `process.exit` may stumble over what the program did to the language.
+        const isMarred = end.kind === 'worker-exit' && pollutions.some((text) => program.includes(text))
+        expect([end.kind, isMarred && 'exception'], `${program}\n${error?.message}`).toContain(error?.kind)
         const hasRun = end.text !== 'return out }'
         expect(logs, program).toEqual(hasRun ? body.flatMap((each) => each.logs) : [])
         if (end.kind === undefined) expect(value, program).toEqual(body.flatMap((each) => each.out))

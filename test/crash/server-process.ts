@@ -49,7 +49,7 @@ export class ServerProcess {
     })
     child.stderr?.on('data', (chunk: Buffer) => (said += chunk.toString()))
     const url = await Promise.race([listening, exited.then(() => undefined)])
-    if (url === undefined) throw new Error(`the server ended before it listened: ${said}`)
+    if (url === undefined) throw new Error(`the server ended with ${await exited} before it listened: ${said}`)
     return new ServerProcess(child, exited, url)
   }
 
