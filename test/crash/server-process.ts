@@ -97,7 +97,18 @@ function launch({ home, env = {}, settings = {}, wrapper = [] }: StartOptions): 
   const config = `${home}.config.json`
   const plugins = [join(import.meta.dirname, 'witness-plugin.js')]
   const store = { ballastBytes: 0 }
-  writeFileSync(config, JSON.stringify({ home, port: 0, plugins, log: { level: 'error' }, store, ...settings }))
+  writeFileSync(
+    config,
+    JSON.stringify({
+      home,
+      port: 0,
+      plugins,
+      log: { level: 'error' },
+      presentation: { mode: 'both' },
+      store,
+      ...settings
+    })
+  )
   const [command, ...args] = [...wrapper, process.execPath, join(root, 'dist/server/main.js'), '--config', config]
   const child = spawn(command, args, {
     env: { ...process.env, TOOLWRIGHT_TOKEN: token, CRASH_BODIES: bodiesFile(home), ...env },
