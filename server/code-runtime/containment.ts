@@ -1,5 +1,6 @@
 import { accessSync, constants, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import type { Launch } from './keeper/messages.ts'
 
 /** User ids that a root server gives to worlds, one each in turn, so that no two at work share one. */
@@ -8,6 +9,9 @@ const worldUsers = { first: 61_200, count: 4_000 }
 /** Kernel limits of one world: open files, bytes of a file, no core dumps; processes and threads where it has a user of its own. */
 const fileLimits = ['--core=0', '--nofile=1024', '--fsize=268435456']
 const processLimit = '--nproc=512'
+
+/** The folder of this code, which every world runs from. */
+const ownCode = dirname(fileURLToPath(import.meta.url))
 
 /** Bytes of the private /tmp that a world in a namespace has. */
 const privateTmpBytes = 67_108_864
@@ -54,6 +58,8 @@ function namespaceArgs(hiddenPaths: readonly string[]): string[] {
     ...['--unshare-pid', '--unshare-ipc', '--die-with-parent', '--ro-bind', '/', '/'],
     ...['--dev', '/dev', '--remount-ro', '/dev', '--proc', '/proc'],
     ...['--size', String(privateTmpBytes), '--tmpfs', '/tmp'],
+    // A server that is itself installed below /tmp: its worlds must still find their program.
+    ...(ownCode.startsWith('/tmp/') ? ['--ro-bind', ownCode, ownCode] : []),
     ...hiddenPaths.flatMap((path) => ['--size', '4096', '--tmpfs', path, '--remount-ro', path]),
     ...['--chdir', '/tmp', '--']
   ]
