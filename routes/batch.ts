@@ -9,6 +9,7 @@ import { acceptsLines, callerOf } from './call-request.ts'
 import { reachScope } from './reach.ts'
 import { BatchAnswer, BatchBody } from './schemas/calls.ts'
 import { errorResponses } from './schemas/error-responses.ts'
+import { placedCallErrors } from './schemas/placed-call-errors.ts'
 import type { TypeBoxProvider } from './schemas/type-provider.ts'
 
 /** Running the calls of one model step (api.md §2). */
@@ -30,16 +31,7 @@ export async function batchRoutes(fastify: FastifyInstance): Promise<void> {
         body: BatchBody,
         response: {
           200: BatchAnswer,
-          ...errorResponses(
-            'UNKNOWN_SCOPE',
-            'UNKNOWN_SESSION',
-            'CALL_CONFLICT',
-            'STEP_CLOSED',
-            'TURN_CLOSED',
-            'TURN_BUSY',
-            'RATE_LIMITED',
-            'OVERLOADED'
-          )
+          ...errorResponses(...placedCallErrors)
         }
       }
     },

@@ -9,6 +9,7 @@ import { callerOf, prefersAsync } from './call-request.ts'
 import { reachScope } from './reach.ts'
 import { CallAnswer, CallReport, DryRunReport, InvokeBody } from './schemas/calls.ts'
 import { errorResponses } from './schemas/error-responses.ts'
+import { placedCallErrors } from './schemas/placed-call-errors.ts'
 import type { TypeBoxProvider } from './schemas/type-provider.ts'
 
 /** Running a tool (api.md §2). */
@@ -41,16 +42,7 @@ export async function invokeRoutes(fastify: FastifyInstance): Promise<void> {
         response: {
           200: Type.Union([CallAnswer, DryRunReport]),
           202: CallReport,
-          ...errorResponses(
-            'UNKNOWN_SCOPE',
-            'UNKNOWN_SESSION',
-            'CALL_CONFLICT',
-            'STEP_CLOSED',
-            'TURN_CLOSED',
-            'TURN_BUSY',
-            'RATE_LIMITED',
-            'OVERLOADED'
-          )
+          ...errorResponses(...placedCallErrors)
         }
       }
     },

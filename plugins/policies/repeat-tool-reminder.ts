@@ -5,6 +5,7 @@ import type { PostDecision } from '../../server/pipeline/decisions.ts'
 import type { Execution } from '../../server/pipeline/execution.ts'
 import type { UserMessage } from '../../server/tools/definition.ts'
 import { definePlugin } from '../define-plugin.ts'
+import { wildcard } from './wildcard.ts'
 
 /** When an agent is told that it repeats itself (core.md §26). */
 export interface RepeatToolReminderOptions {
@@ -37,8 +38,8 @@ export const repeatToolReminder = definePlugin(
     if (!Number.isInteger(argumentsPreviewChars) || argumentsPreviewChars < 1) {
       throw new Error(`${pluginName}: argumentsPreviewChars must be an integer of at least 1`)
     }
-    const included = include.map(matcher)
-    const excluded = exclude.map(matcher)
+    const included = include.map(wildcard)
+    const excluded = exclude.map(wildcard)
     const isTracked = (name: string): boolean =>
       (included.length === 0 || included.some((matches) => matches(name))) && !excluded.some((matches) => matches(name))
     // Held by the live agent: what it repeated is forgotten with it.
@@ -72,23 +73,6 @@ function lowestOf(thresholds: readonly number[]): number {
   }
   if (new Set(thresholds).size !== thresholds.length) throw new Error(`${pluginName}: thresholds must not repeat`)
   return Math.min(...thresholds)
-}
-
-/** `*` stands for any run of characters, all else for itself. Linear, since a name may be anything a client sends. */
-function matcher(pattern: string): (name: string) => boolean {
-  const [head = '', ...rest] = pattern.split('*')
-  const tail = rest.pop()
-  if (tail === undefined) return (name) => name === pattern
-  return (name) => {
-    if (name.length < head.length + tail.length || !name.startsWith(head) || !name.endsWith(tail)) return false
-    const end = name.length - tail.length
-    let at = head.length
-    return rest.every((part) => {
-      const found = name.indexOf(part, at)
-      at = found + part.length
-      return found >= 0 && at <= end
-    })
-  }
 }
 
 /** Undefined when the arguments have no canonical form: then there is nothing to compare, and no reminder. */
