@@ -3,18 +3,18 @@ FROM node:24-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends python3 make g++ && rm -rf /var/lib/apt/lists/*
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
-# The lock file names better-sqlite3 12 for Node 20; Node 24 needs 13, which ships prebuilt.
-RUN npm ci && npm install --no-save better-sqlite3@13.2.0
+# The lock file names better-sqlite3 12 for Node 20; Node 24 needs 13, which ships prebuilt. So 12 is not even compiled, only node-pty is.
+RUN npm ci --ignore-scripts && npm install --save-exact better-sqlite3@13.2.0 && npm rebuild node-pty
 COPY tsconfig.json tsconfig.build.json ./
 COPY scripts scripts
 COPY server server
 COPY plugins plugins
 COPY routes routes
 COPY migrations migrations
-RUN node scripts/build.js && npm prune --omit=dev --no-save && npm install --no-save --omit=dev better-sqlite3@13.2.0
+RUN node scripts/build.js && npm prune --omit=dev
 
 FROM node:24-slim
-RUN apt-get update && apt-get install -y --no-install-recommends bash tini git ca-certificates \
+RUN apt-get update && apt-get install -y --no-install-recommends bash bubblewrap tini git ca-certificates \
   && rm -rf /var/lib/apt/lists/* \
   && useradd --uid 10001 --create-home toolwright \
   && mkdir /data && chown toolwright /data

@@ -31,12 +31,17 @@ const mayImport: Record<string, readonly string[]> = {
   'code-runtime': ['json'],
   'code-mode': ['code-runtime', 'invocations', 'scheduler', 'pipeline', 'tools', 'scopes', 'schema', 'json'],
   authoring: ['code-mode', 'invocations', 'scheduler', 'pipeline', 'tools', 'scopes', 'schema', 'json'],
+  presets: ['approvals', 'sessions', 'event-log', 'events', 'pipeline', 'backends/sandbox', 'scopes', 'json'],
   registrations: ['authoring', 'event-log', 'tools', 'scopes', 'json'],
   config: ['json'],
   auth: ['event-log', 'config', 'scopes', 'json'],
   'backends/subprocess': ['json'],
-  'backends/shell': ['backends/subprocess', 'json'],
+  'backends/shell': ['backends/subprocess', 'backends/sandbox', 'json'],
+  'backends/sandbox': ['backends/subprocess', 'json'],
   'backends/files': ['json'],
+  'backends/terminals': ['backends/subprocess', 'json'],
+  'backends/jobs': ['json'],
+  'backends/search': ['backends/subprocess'],
   'backends/spill': ['json']
 }
 
@@ -105,6 +110,20 @@ describe('who may import whom (architecture.md §3)', () => {
         .filter((folder) => folder !== 'commands')
     )
     expect([...found].filter((folder) => !(folder in mayImport))).toEqual([])
+  })
+
+  // The image has no development dependency: one that the server imports would only fail there.
+  it('what the server imports is a dependency at run time', () => {
+    const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { dependencies: object }
+    const isDeclared = (target: string): boolean =>
+      Object.keys(dependencies).some((name) => target === name || target.startsWith(`${name}/`))
+    const strangers = ['server', 'plugins', 'routes']
+      .flatMap(sources)
+      // Only what writes the API description loads it.
+      .filter((file) => file !== 'plugins/engine/openapi.ts')
+      .flatMap(imports)
+      .filter(({ target, isType }) => !isType && !/^(\.|node:)/.test(target) && !isDeclared(target))
+    expect(strangers).toEqual([])
   })
 
   it('no vague names (architecture.md §3, §6)', () => {
