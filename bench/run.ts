@@ -2,10 +2,12 @@
 import { benchFanOut } from './fan-out.ts'
 import { benchInvoke } from './invoke.ts'
 import { benchLog } from './log.ts'
+import { benchPipeline } from './pipeline.ts'
 import { benchRead } from './read.ts'
 
 const sections = new Map([
   ['invoke', benchInvoke],
+  ['pipeline', benchPipeline],
   ['log', benchLog],
   ['fan-out', benchFanOut],
   ['read', benchRead]
