@@ -1,14 +1,35 @@
+import type { Static } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { InvokeRequest } from '../server/invocations/invoke.ts'
 import type { Caller } from '../server/invocations/live-call.ts'
+import { unsafeNumberPaths } from '../server/json/parse-body.ts'
+import type { Session } from '../server/sessions/session.ts'
+import type { InvokeBody } from './schemas/calls.ts'
+
+/** A plain call as a body, or a frame, says it; `text` is what it was sent as: what a parsed number no longer tells (core.md §2.8). */
+export function invokeRequest(session: Session, body: Static<typeof InvokeBody>, text: string): InvokeRequest {
+  const { scope: _scope, session: _id, onDisconnect: _onDisconnect, turn, step, ...call } = body
+  return {
+    ...call,
+    session,
+    text: { body: text, path: ['arguments'], unsafe: unsafeNumberPaths(text, 1) },
+    ...(turn === undefined ? {} : { turn }),
+    ...(step === undefined ? {} : { step })
+  }
+}
 
 /** The caller of a request: gone when its connection ends before the whole answer is sent (api.md §2). */
 export function callerOf({ raw }: FastifyReply, abortsWhenLeft: boolean): Caller {
   return {
     abortsWhenLeft,
-    onLeft: (listener) =>
-      void raw.once('close', () => {
+    onLeft: (listener) => {
+      const left = (): void => {
         if (!raw.writableFinished) listener()
-      })
+      }
+      // It may be gone before its session was there.
+      if (raw.closed) left()
+      else raw.once('close', left)
+    }
   }
 }
 

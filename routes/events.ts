@@ -136,7 +136,12 @@ async function toSubscription(
   return {
     ...rest,
     ...(session !== undefined && { session }),
-    ...(!isEverything && { scopes: () => new Set(app.scopes.subtree(scope).map(({ id }) => id)) })
+    ...(!isEverything && {
+      scopes: {
+        has: (id) => app.scopes.get(id)?.isWithin(scope) === true,
+        ids: () => app.scopes.subtree(scope).map((seen) => seen.id)
+      }
+    })
   }
 }
 
@@ -147,7 +152,7 @@ function acceptsStream({ headers: { accept } }: FastifyRequest): boolean {
 }
 
 async function sendStream(app: FastifyInstance, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const { principal, raw, headers } = request
+  const { principal, headers } = request
   const { type, ...query } = request.query as StreamRequest & { type?: string }
   const lastSeen = headers['last-event-id']
   if (lastSeen !== undefined && !/^(-1|\d{1,15})$/.test(String(lastSeen))) {
@@ -161,7 +166,8 @@ async function sendStream(app: FastifyInstance, request: FastifyRequest, reply: 
   const stream = new EventStream(reply.raw, { limits: app.connections.limits, requestId: request.id })
   const leave = app.connections.add(principal, () => stream.end())
   let subscription: Subscription | undefined
-  raw.socket.once('close', () => {
+  // Of the answer and not of its connection, which may be kept for other requests.
+  reply.raw.once('close', () => {
     leave()
     subscription?.close()
   })
@@ -171,6 +177,6 @@ async function sendStream(app: FastifyInstance, request: FastifyRequest, reply: 
     leave()
     throw error
   }
-  if (raw.socket.destroyed) subscription.close()
+  if (reply.raw.closed) subscription.close()
   reply.hijack()
 }

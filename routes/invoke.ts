@@ -4,8 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import { RequestError } from '../server/errors.ts'
 import type { InvokeRequest } from '../server/invocations/invoke.ts'
 import { callPath } from '../server/invocations/live-call.ts'
-import { unsafeNumberPaths } from '../server/json/parse-body.ts'
-import { callerOf, prefersAsync } from './call-request.ts'
+import { callerOf, invokeRequest, prefersAsync } from './call-request.ts'
 import { reachScope } from './reach.ts'
 import { CallAnswer, CallReport, DryRunReport, InvokeBody } from './schemas/calls.ts'
 import { errorResponses } from './schemas/error-responses.ts'
@@ -47,18 +46,14 @@ export async function invokeRoutes(fastify: FastifyInstance): Promise<void> {
       }
     },
     async (request, reply) => {
-      const { scope: scopeId, session: id, turn, step, onDisconnect, ...call } = request.body
+      const { scope: scopeId, session: id, onDisconnect } = request.body
       const scope = reachScope(app, request.principal, scopeId)
       const { dryRun } = request.query
       const session = dryRun === true ? await app.sessions.peek(scope, id) : await app.sessions.open(scope, id)
-      const callId = call.callId ?? keyOf(request)
+      const callId = request.body.callId ?? keyOf(request)
       const invoke: InvokeRequest = {
-        ...call,
-        session,
-        text: textOf(request),
-        ...(callId === undefined ? {} : { callId }),
-        ...(turn === undefined ? {} : { turn }),
-        ...(step === undefined ? {} : { step })
+        ...invokeRequest(session, request.body, request.bodyText ?? ''),
+        ...(callId === undefined ? {} : { callId })
       }
       if (dryRun === true) return app.invocations.dryRun(invoke, goneSignal(reply))
       if (prefersAsync(request)) {
@@ -77,11 +72,6 @@ function keyOf({ headers }: FastifyRequest): string | undefined {
   const key = headers['idempotency-key']
   if (Array.isArray(key)) throw new RequestError('BAD_REQUEST', 'more than one Idempotency-Key')
   return key
-}
-
-/** The text that the arguments came in: what a parsed number no longer tells (core.md §2.8). */
-function textOf({ bodyText = '' }: FastifyRequest): NonNullable<InvokeRequest['text']> {
-  return { body: bodyText, path: ['arguments'], unsafe: unsafeNumberPaths(bodyText, 1) }
 }
 
 /** Fires when the client is gone. */

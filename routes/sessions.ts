@@ -37,7 +37,7 @@ export async function sessionRoutes(fastify: FastifyInstance, { workspace }: Pic
           {
             ...pageQuery,
             scope: Type.Optional(ScopeId),
-            after: Type.Optional(Type.String({ maxLength: 128, description: 'The id after which to begin.' }))
+            after: Type.Optional(Type.String({ maxLength: 128, description: 'The `next` of the page before.' }))
           },
           { additionalProperties: false }
         ),
@@ -52,12 +52,9 @@ export async function sessionRoutes(fastify: FastifyInstance, { workspace }: Pic
     },
     async ({ principal, query }) => {
       const scopes = app.scopes.subtree(reachScope(app, principal, query.scope))
-      const { limit = 100 } = query
-      const after = query.after === undefined ? {} : { after: query.after }
-      const rows = await app.sessions.list(scopes, { ...after, limit: limit + 1 })
-      const sessions = rows.slice(0, limit).map(rowView)
-      const next = sessions.at(-1)?.id
-      return { sessions, ...(rows.length > limit && next !== undefined ? { next } : {}) }
+      const { limit = 100, after = '' } = query
+      const { rows, next } = await app.sessions.list(scopes, { after, limit })
+      return { sessions: rows.map(rowView), ...(next === undefined ? {} : { next }) }
     }
   )
 

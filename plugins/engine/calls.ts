@@ -8,6 +8,7 @@ import { LiveCalls } from '../../server/invocations/live-calls.ts'
 import { openSteps, recover, repairSession } from '../../server/invocations/recovery.ts'
 import type { Scope } from '../../server/scopes/scope.ts'
 import type { Session } from '../../server/sessions/session.ts'
+import { sessionPlans } from '../../server/sessions/session-plans.ts'
 import { Sessions } from '../../server/sessions/sessions.ts'
 
 declare module 'fastify' {
@@ -21,14 +22,18 @@ declare module 'fastify' {
 /** Sessions and calls. Start-up closes what the last server left dangling; the shutdown drains, then aborts what is left. */
 export const calls = fp(
   async (fastify: FastifyInstance, { calls: limits }: Pick<Config, 'calls'>) => {
-    const { eventLog: log, scopes: tree, pipeline, liveEvents } = fastify
+    const { eventLog: log, scopes: tree, pipeline, liveEvents, registry } = fastify
+    const isIdempotent = (name: string, scopeId: string): boolean => {
+      const scope = tree.get(scopeId)
+      return scope !== undefined && registry.lookup(name, scope)?.idempotent === true
+    }
     const liveCalls = new LiveCalls()
     const engine: CallEngine = { pipeline, calls: liveCalls, publish: (type, event) => liveEvents.publish(type, event) }
     const sessions = new Sessions({
       log,
       tree,
       onOpen: endWithScopes(fastify, liveCalls),
-      repair: (id) => repairSession(log, id),
+      repair: (id, failure) => repairSession(log, id, { isIdempotent, failure }),
       openSteps: (id, turn) => openSteps(log, id, turn),
       onStale: (session, error) => {
         fastify.log.warn({ err: error, session: session.id }, 'a session could not be stored; its calls end')
@@ -45,10 +50,14 @@ export const calls = fp(
     fastify.decorate('sessions', sessions)
     fastify.decorate('invocations', invocations)
     fastify.decorate('callEngine', engine)
+    fastify.decorate('plans', sessionPlans)
 
-    const repaired = await recover(log)
-    if (repaired > 0)
+    // What a tool declares is known only when the plugins and the clients' registrations are there.
+    fastify.addHook('onReady', async () => {
+      const repaired = await recover(log, { isIdempotent })
+      if (repaired === 0) return
       fastify.log.warn({ sessions: repaired }, 'the last server left sessions open; they are closed now')
+    })
 
     fastify.shutdown.addDrainStep(async (deadline) => {
       liveCalls.beginShutdown()

@@ -33,7 +33,8 @@ export class EventStream implements FrameSink {
   }
 
   get isBackedUp(): boolean {
-    return this.#response.writableLength > this.#limits.highWaterBytes
+    // What is cut off takes no more; who waited for it would wait in a circle until it is closed.
+    return !this.#response.destroyed && this.#response.writableLength > this.#limits.highWaterBytes
   }
 
   sendText(text: string): void {
@@ -45,7 +46,7 @@ export class EventStream implements FrameSink {
 
   whenWritable(): Promise<void> {
     return new Promise((resolve) => {
-      if (!this.isBackedUp || this.#response.destroyed) resolve()
+      if (!this.isBackedUp) resolve()
       else this.#waiting.push(resolve)
     })
   }
@@ -67,6 +68,8 @@ export class EventStream implements FrameSink {
 
   /** A comment keeps proxies from giving up on a quiet stream, and finds out that the client is gone. */
   #beat(): void {
+    // A refusal may still be the answer.
+    if (!this.#response.headersSent) return
     if (!this.isBackedUp) this.sendText(': ping\n\n')
     else if (performance.now() - this.#progressAt >= this.#limits.stallTimeoutMs) this.#response.destroy()
   }

@@ -63,6 +63,12 @@ export class FrameSocket implements FrameConnection {
     this.sendText(stringifyJson(frame as JsonValue))
   }
 
+  async sendInTurn(frame: object): Promise<void> {
+    // One that waited as long may have been quicker.
+    while (this.isBackedUp && !this.closed.aborted) await this.whenWritable()
+    this.send(frame)
+  }
+
   sendText(text: string): void {
     if (this.#ws.readyState !== this.#ws.OPEN) return
     const frame = encodeFrame(text)

@@ -26,6 +26,8 @@ export interface FrameConnection {
   send(frame: object): void
   /** Sends one frame whose JSON text is made already. */
   sendText(text: string): void
+  /** As `send`, but once the socket takes more: for what is large, of which there may be much. */
+  sendInTurn(frame: object): Promise<void>
   /** Whether more is waiting to be sent than the high water allows; then a stream should wait for `whenWritable`. */
   readonly isBackedUp: boolean
   /** Resolves when the socket takes more, or is closed. */
@@ -37,6 +39,8 @@ export interface FrameType {
   schema: TSchema
   action: Action
   dataPaths?: readonly string[]
+  /** It starts work, so it is refused with SHUTTING_DOWN from the moment the shutdown begins. */
+  startsWork?: true
 }
 
 /**
@@ -61,8 +65,13 @@ type Handler = (frame: unknown, text: string) => void | Promise<void>
 /** Every type of frame that clients may send. Plugins and routes add theirs before the server is ready. */
 export class FrameTable {
   readonly #ajv = exactValidator()
+  readonly #isDraining: () => boolean
   readonly #known = new Map<string, KnownFrame>()
   readonly #families: FrameFamily<Record<string, FrameType>>[] = []
+
+  constructor(isDraining: () => boolean) {
+    this.#isDraining = isDraining
+  }
 
   add<T extends Record<string, FrameType>>(family: FrameFamily<T>): void {
     for (const [type, frameType] of Object.entries(family.types)) {
@@ -88,6 +97,7 @@ export class FrameTable {
         if (!known || !handle) throw new BadFrame('No frame of this type is known here.')
         refuseBadFrame(frame, known)
         if (!mayDo(connection.principal, known.frameType.action)) throw new RequestError('FORBIDDEN')
+        if (known.frameType.startsWork && this.#isDraining()) throw new RequestError('SHUTTING_DOWN')
         await handle(frame, text as string)
       } catch (error) {
         connection.send({ type: 'error', ...(id !== undefined && { id }), ...describe(error, connection) })
@@ -124,17 +134,18 @@ function refuseBadFrame(frame: { [key: string]: JsonValue }, { validate, frameTy
   }
 }
 
-function describe(error: unknown, { log }: FrameConnection): { code: string; message: string; details?: unknown } {
+function describe(error: unknown, { log }: FrameConnection): Record<string, unknown> {
   if (error instanceof BadFrame) return { code: 'BAD_FRAME', message: error.message }
-  const { code, message, details } = toWireError(error)
+  const { code, message, details, headers } = toWireError(error)
   if (code === 'INTERNAL') log.error({ err: error }, 'a frame failed inside the server')
-  return { code, message, ...(details !== undefined && { details }) }
+  const { location } = headers
+  return { code, message, ...(details !== undefined && { details }), ...(location !== undefined && { location }) }
 }
 
 /** Decorates the server with `frames`, the table of frame types. */
 export const frames = fp(
   async (fastify: FastifyInstance) => {
-    fastify.decorate('frames', new FrameTable())
+    fastify.decorate('frames', new FrameTable(() => fastify.shutdown.isDraining))
   },
-  { name: 'frames', fastify: '5.x' }
+  { name: 'frames', fastify: '5.x', dependencies: ['shutdown'] }
 )

@@ -1,5 +1,5 @@
 import type { AdmittedAppend } from './admission.ts'
-import type { StoredEvent } from './event-log.ts'
+import type { LogState, StoredEvent } from './event-log.ts'
 import { type EventFields, storedEvent } from '../events/stored-event.ts'
 
 type Listener = (events: readonly StoredEvent[]) => void
@@ -58,5 +58,27 @@ export class CommitListeners {
   assertNotTelling(session: string | undefined): void {
     if (session === undefined || session !== this.#session) return
     throw new Error(`an observer of session ${session} may not append to it`)
+  }
+}
+
+/** Who is told of the log's state. What one throws is for `onThrow`; the others hear of it all the same. */
+export class StateListeners {
+  readonly #listeners = new Set<(state: LogState) => void>()
+
+  /** Returns the undo. */
+  add(listener: (state: LogState) => void): () => void {
+    const own = (state: LogState): void => listener(state)
+    this.#listeners.add(own)
+    return () => void this.#listeners.delete(own)
+  }
+
+  tell(state: LogState, onThrow: (error: unknown) => void): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(state)
+      } catch (error) {
+        onThrow(error)
+      }
+    }
   }
 }

@@ -31,7 +31,9 @@ export const tables = {
   calls: { key: ['session', 'call_id'] },
   registrations: { key: ['kind', 'scope', 'name'] },
   approvals: { key: ['id'] },
-  access_tokens: { key: ['id'] }
+  access_tokens: { key: ['id'] },
+  jobs: { key: ['id'] },
+  job_numbers: { key: ['kind'] }
 } as const satisfies Record<string, { key: readonly string[] }>
 
 export type TableName = keyof typeof tables
@@ -95,6 +97,23 @@ export interface EventQuery {
   types?: readonly string[]
 }
 
+/** Which stored sessions to list, in order of their ids. */
+export interface SessionQuery {
+  /** Only sessions of these scopes. */
+  scopes?: readonly string[]
+  /** The id after which to begin; the empty text is the start. */
+  after: string
+  /** 1 or more. */
+  limit: number
+}
+
+/** Rows of `sessions`: id, scope, cwd, created_at, turn, turn_open. A page may be short before the end; the absence of `next` is the end. */
+export interface SessionPage {
+  rows: Row[]
+  /** The `after` of the next page. */
+  next?: string
+}
+
 /** Health of the store, for readiness and for refusing calls before they start. */
 export type LogState = 'open' | 'unavailable' | 'closed'
 
@@ -112,6 +131,11 @@ export interface EventLog {
   read(query: EventQuery): Promise<EventPage>
   /** Rows of a side table whose columns equal `where`; ordered by rowid; at most `limit` (default 1000). */
   rows(table: TableName, where: Row, limit?: number): Promise<Row[]>
+  sessions(query: SessionQuery): Promise<SessionPage>
+  /** Ids, in order, of sessions with an open turn, or with a call that has not ended and waits for nobody; at most `limit`. */
+  unfinishedSessions(after: string, limit: number): Promise<string[]>
+  /** Seq of the session's last event of this type, -1 when none is kept. */
+  lastSeq(session: string, type: string): Promise<number>
   /** Listeners get each commit's events; the returned undo removes the listener. Throws of a listener are contained. */
   onCommit(listener: (events: readonly StoredEvent[]) => void): () => void
   onState(listener: (state: LogState) => void): () => void

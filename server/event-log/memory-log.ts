@@ -1,15 +1,18 @@
 import { randomUUID } from 'node:crypto'
 import { RequestError } from '../errors.ts'
 import { type AdmittedAppend, admit } from './admission.ts'
-import { CommitListeners, committedEvents } from './commits.ts'
+import { CommitListeners, committedEvents, StateListeners } from './commits.ts'
 import {
   type Append,
+  type Cell,
   ConflictError,
   type EventLog,
   type EventPage,
   type EventQuery,
   type LogState,
   type Row,
+  type SessionPage,
+  type SessionQuery,
   type StoredEvent,
   StoreUnavailableError,
   type TableName
@@ -19,6 +22,9 @@ import { assertQuery, pageBytes } from './query.ts'
 import { SideRows } from './side-rows.ts'
 import { eventDataText, matchesType } from '../events/stored-event.ts'
 import { compress } from './zstd.js'
+
+/** What a listing of sessions tells of each. */
+const sessionColumns = ['id', 'scope', 'cwd', 'created_at', 'turn', 'turn_open'] as const
 
 interface KeptSession {
   scope: string
@@ -39,7 +45,7 @@ class MemoryLog implements EventLog {
   readonly #side = new SideRows()
   readonly #sessions = new Map<string, KeptSession>()
   readonly #listeners = new CommitListeners()
-  readonly #stateListeners = new Set<(state: LogState) => void>()
+  readonly #stateListeners = new StateListeners()
   #events: StoredEvent[] = []
   #head = -1
   #pruned = -1
@@ -139,6 +145,28 @@ class MemoryLog implements EventLog {
     return this.#side.list(table, where, limit)
   }
 
+  async sessions({ scopes, after, limit }: SessionQuery): Promise<SessionPage> {
+    const wanted = scopes === undefined ? undefined : new Set(scopes)
+    const all = this.#side.list('sessions', {}, Infinity).sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1))
+    const following = all.filter((row) => idOf(row) > after && (wanted?.has(String(row['scope'])) ?? true))
+    const rows = following.slice(0, limit).map(listedColumns)
+    const last = rows.at(-1)
+    return { rows, ...(following.length > limit && last !== undefined ? { next: idOf(last) } : {}) }
+  }
+
+  async unfinishedSessions(after: string, limit: number): Promise<string[]> {
+    const open = this.#side.list('sessions', { turn_open: 1 }, Infinity).map(idOf)
+    const called = (['started', 'accepted'] as const).flatMap((state) =>
+      this.#side.list('calls', { state }, Infinity).map((row) => String(row['session']))
+    )
+    const ids = [...new Set([...open, ...called])].filter((id) => id > after)
+    return ids.sort((a, b) => (a < b ? -1 : 1)).slice(0, limit)
+  }
+
+  async lastSeq(session: string, type: string): Promise<number> {
+    return this.#sessions.get(session)?.events.findLast((event) => event.type === type)?.seq ?? -1
+  }
+
   async *exportSession(session: string): AsyncGenerator<Uint8Array> {
     const row = this.#side.get('sessions', { id: session })
     if (row === undefined) throw new RequestError('UNKNOWN_SESSION')
@@ -175,18 +203,21 @@ class MemoryLog implements EventLog {
   }
 
   onState(listener: (state: LogState) => void): () => void {
-    const own = (state: LogState) => listener(state)
-    this.#stateListeners.add(own)
-    return () => void this.#stateListeners.delete(own)
+    return this.#stateListeners.add(listener)
   }
 
   async close(): Promise<void> {
     if (this.#state === 'closed') return
     this.#state = 'closed'
     await this.#last
-    for (const listener of this.#stateListeners) listener('closed')
+    this.#stateListeners.tell('closed', () => undefined)
   }
 }
+
+const listedColumns = (row: Row): Row =>
+  Object.fromEntries(sessionColumns.map((name): [string, Cell] => [name, row[name] ?? null]))
+
+const idOf = (row: Row): string => String(row['id'])
 
 /** The matching events after `query.after`; `next` says where a full page ends. */
 function pageOf(all: readonly StoredEvent[], at: (event: StoredEvent) => number, query: EventQuery): EventPage {

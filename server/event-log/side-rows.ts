@@ -57,7 +57,18 @@ export const blankRows: Record<TableName, Row> = {
     expires_at: null,
     last_used_at: null,
     revoked_at: null
-  }
+  },
+  jobs: {
+    id: null,
+    session: null,
+    kind: null,
+    label: null,
+    status: null,
+    detail: null,
+    started_at: null,
+    finished_at: null
+  },
+  job_numbers: { kind: null, last: null }
 }
 
 /** The side tables of the log in memory: rows in order of insertion, changed only by `apply`. */

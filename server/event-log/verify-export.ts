@@ -36,7 +36,10 @@ const knownTypes: Record<keyof DurableEvents, true> = {
   'tool/code-dispatch': true,
   'approval/asked': true,
   'approval/decided': true,
-  'approval/policy': true
+  'approval/policy': true,
+  'sandbox/mode': true,
+  'permission/preset': true,
+  'todo/write': true
 }
 
 interface ExportedEvent {

@@ -13,11 +13,17 @@ export interface FrameSink {
   whenWritable(): Promise<void>
 }
 
+/** The scopes that a subscriber may see and asked for, looked at anew each time: scopes come and go. */
+export interface SeenScopes {
+  has(id: string): boolean
+  ids(): readonly string[]
+}
+
 /** What a client subscribes to (api.md §5). */
 export interface SubscriptionRequest {
   session?: string
-  /** The scopes it may see and asked for, looked at anew for each event: scopes come and go. */
-  scopes?: () => ReadonlySet<string>
+  /** All when absent. */
+  scopes?: SeenScopes
   /** Exact types, or prefixes ending in `*`; all when absent. */
   events?: readonly string[]
   /** A seq with `session`, else a position; exclusive. -1 replays all that is kept, absent means live only. */
@@ -53,6 +59,7 @@ export class Subscription {
   #isReading = false
   #isClosed = false
   #dropped = 0
+  #isTellingGap = false
 
   constructor(
     log: EventLog,
@@ -100,9 +107,14 @@ export class Subscription {
 
   /** Hands on a committed event, unless the subscription is behind or does not want it. */
   offer(event: StoredEvent): void {
-    if (this.#isClosed || !this.#wants(event)) return
+    if (this.#isClosed || !this.#isOfSession(event)) return
     const at = this.#at(event)
     if (at <= this.#cursor) return
+    if (!this.#wants(event)) {
+      // Passed over for good, or retention would take it for something that this subscriber has yet to read.
+      if (this.#isLive) this.#cursor = at
+      return
+    }
     if (!this.#isLive || this.#sink.isBackedUp) {
       this.#missed = Math.max(this.#missed, at)
       if (this.#isLive) void this.#readOn()
@@ -116,7 +128,7 @@ export class Subscription {
     if (!this.#isStarted || this.#isClosed || !this.#wantsLive(event)) return
     if (this.#sink.isBackedUp) {
       this.#dropped += 1
-      if (this.#dropped === 1) void this.#sink.whenWritable().then(() => this.#tellGap())
+      void this.#tellGapInTime()
       return
     }
     this.#tellGap()
@@ -141,6 +153,8 @@ export class Subscription {
         const page = await this.#read(this.#cursor, pageEvents)
         await this.#prepare(page.events)
         if (this.#isClosed) return
+        // Another subscription of the same sink was quicker. The page is read again rather than held: there may be many such.
+        if (this.#sink.isBackedUp) continue
         this.#sendPage(page)
         // No await between this look and being live: a commit is either in a page or offered.
         isBehind = page.next !== undefined || this.#missed > this.#cursor
@@ -168,6 +182,16 @@ export class Subscription {
     this.#sink.sendText(this.#frames.event(this.#textOf(event), this.#cursor))
   }
 
+  /** Also when no frame comes after those that were dropped. */
+  async #tellGapInTime(): Promise<void> {
+    if (this.#isTellingGap) return
+    this.#isTellingGap = true
+    // Others that waited may have filled the sink again.
+    while (this.#sink.isBackedUp && !this.#isClosed) await this.#sink.whenWritable()
+    this.#isTellingGap = false
+    this.#tellGap()
+  }
+
   #tellGap(): void {
     if (this.#dropped === 0 || this.#isClosed || this.#sink.isBackedUp) return
     this.#sink.sendText(this.#frames.gap(this.#dropped))
@@ -188,7 +212,7 @@ export class Subscription {
       limit,
       maxBytes: pageBytes,
       ...(session === undefined ? {} : { session }),
-      ...(scopes === undefined ? {} : { scopes: [...scopes()] }),
+      ...(scopes === undefined ? {} : { scopes: scopes.ids() }),
       ...(events === undefined ? {} : { types: events })
     })
   }
@@ -197,17 +221,21 @@ export class Subscription {
     return this.#request.session === undefined ? position : seq
   }
 
-  #wants({ type, session, scope }: StoredEvent): boolean {
-    const { session: only, scopes, events } = this.#request
-    if (only !== undefined && session !== only) return false
-    return matchesType(type, events) && (scopes === undefined || scopes().has(scope))
+  #isOfSession({ session }: StoredEvent): boolean {
+    const { session: only } = this.#request
+    return only === undefined || session === only
+  }
+
+  #wants({ type, scope }: StoredEvent): boolean {
+    const { scopes, events } = this.#request
+    return matchesType(type, events) && (scopes === undefined || scopes.has(scope))
   }
 
   #wantsLive(event: LiveEvent): boolean {
     const { session: only, scopes, events } = this.#request
     const { session, scope } = concernsOf(event)
     if (only !== undefined && session !== undefined && session !== only) return false
-    if (scopes !== undefined && scope !== undefined && !scopes().has(scope)) return false
+    if (scopes !== undefined && scope !== undefined && !scopes.has(scope)) return false
     return matchesType(event.type, events)
   }
 }

@@ -29,9 +29,13 @@ export interface DurableEvents {
   }
   'tool/code-dispatch-start': Dispatch
   'tool/code-dispatch': Dispatch & { isError: boolean; content: JsonValue }
-  'approval/asked': { id: string; toolName: string; callId?: string; reason?: string }
+  'approval/asked': { id: string; kind?: 'question'; toolName: string; callId?: string; reason?: string }
   'approval/decided': { id: string; outcome: string; by?: string; arguments?: JsonValue }
   'approval/policy': { policy: 'ask' | 'never'; source?: string }
+  'sandbox/mode': { mode: 'read-only' | 'workspace-write' | 'danger-full-access'; source?: string }
+  'permission/preset': { preset: string }
+  /** The whole plan; the last one counts, until the next turn starts (backends.md §7). */
+  'todo/write': { todos: { content: string; status: 'pending' | 'in_progress' | 'completed' }[] }
 }
 
 interface Dispatch {
@@ -65,7 +69,13 @@ export interface LiveEvents {
   /** Partial output of a running body. */
   'tool/progress': Concerns & { callId: string; name: string; chunk: JsonValue }
   /** An approval waits for a person (api.md §7). */
-  'approval/pending': Concerns & { id: string; callId: string; toolName: string; reason?: string }
+  'approval/pending': Concerns & {
+    id: string
+    kind: 'tool' | 'question'
+    callId: string
+    toolName: string
+    reason?: string
+  }
 }
 
 export type LiveEventType = keyof LiveEvents

@@ -233,6 +233,10 @@ export class CallRun implements ScheduledCall {
       ...(this.#plan.argumentsError === undefined ? {} : { argumentsError: this.#plan.argumentsError }),
       ...(this.#place.logged === undefined ? {} : { isAsked: true }),
       onProgress: (chunk) => this.#engine.publish('tool/progress', { ...this.#identity(), chunk }),
+      onPersonAwaited: () => {
+        this.#place.slot.pause()
+        return () => this.#place.slot.resume(this.#signal)
+      },
       onState: (state) => {
         if (state === 'running') return this.#live.enter(state)
         this.#place.slot.pause()

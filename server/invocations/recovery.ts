@@ -1,4 +1,14 @@
-import type { Append, EventLog, EventPage, NewEvent, Row, StoredEvent, TableWrite } from '../event-log/event-log.ts'
+import { CodedError, RequestError } from '../errors.ts'
+import {
+  type Append,
+  type EventLog,
+  type EventPage,
+  type NewEvent,
+  type Row,
+  type StoredEvent,
+  StoreUnavailableError,
+  type TableWrite
+} from '../event-log/event-log.ts'
 import { stringifyJson } from '../json/serialize.ts'
 import type { JsonValue } from '../json/lossless.ts'
 import { resultEventData, storedOutcome } from './answer.ts'
@@ -11,38 +21,51 @@ const closings = {
     code: 'TOOL_OUTCOME_UNKNOWN',
     message:
       'the server stopped while this call was running, so its outcome is unknown; call it again only if it is read-only or idempotent, otherwise verify first',
-    effect: 'unknown',
-    retryable: false
+    effect: 'unknown'
   },
   accepted: {
     name: 'ToolNotStartedError',
     code: 'TOOL_NOT_STARTED',
     message: 'the server stopped before this call was started; it is safe to call it again',
-    effect: 'none',
-    retryable: true
+    effect: 'none'
   }
-} as const satisfies Record<string, { name: string; code: string; message: string; effect: Effect; retryable: boolean }>
+} as const satisfies Record<string, { name: string; code: string; message: string; effect: Effect }>
 
 /** Events read at a time. */
 const pageSize = 500
 
-/** Unanswered calls of one session, or sessions left open: a server that died had no more than it could run. */
+/** Unanswered calls of one session: a server that died had no more than it could run. */
 const maxRows = 100_000
+
+/** Sessions that are repaired at a time: their appends share transactions. */
+const maxAtOnce = 64
+
+export interface RepairOptions {
+  /** Whether a tool is declared idempotent, as a scope sees it: a call of it whose outcome is unknown may be made again (api.md §2). */
+  isIdempotent?: (name: string, scopeId: string) => boolean
+  /** What failed inside this server, if it did not die: then the turn ends as `error` and not as `interrupted` (core.md §22.7). */
+  failure?: unknown
+}
 
 /**
  * Closes what a crash, or an append that failed, left open in one session: each unanswered call gets its synthetic result, then the
  * steps and the turn end (core.md §23). A call that waits for an approval keeps its step and the turn open. Nothing dangling: nothing
  * written.
  */
-export async function repairSession(log: EventLog, sessionId: string): Promise<void> {
-  const closers = await closersOf(log, sessionId)
+export async function repairSession(log: EventLog, sessionId: string, options: RepairOptions = {}): Promise<void> {
+  const closers = await closersOf(log, sessionId, options)
   if (closers !== undefined) await log.append(closers)
 }
 
 /** What `repairSession` would append; undefined when nothing dangles. */
-export async function closersOf(log: EventLog, sessionId: string): Promise<Append | undefined> {
+export async function closersOf(
+  log: EventLog,
+  sessionId: string,
+  { isIdempotent = () => false, failure }: RepairOptions = {}
+): Promise<Append | undefined> {
   const [session] = await log.rows('sessions', { id: sessionId }, 1)
   if (session === undefined) return undefined
+  const scope = String(session['scope'])
   const inState = (state: string): Promise<Row[]> => log.rows('calls', { session: sessionId, state }, maxRows)
   const waiting = await inState('awaiting-approval')
   const calls = [...(await inState('started')), ...(await inState('accepted'))]
@@ -56,26 +79,31 @@ export async function closersOf(log: EventLog, sessionId: string): Promise<Appen
     ...calls.map((row) => closingEvent(row, time)),
     ...steps.map((step) => ({ type: 'step/end', data: { turn, step }, time }))
   ]
-  const writes = calls.map((row, index) => closedCall(row, index))
+  const writes = calls.map((row, index) => closedCall(row, index, isIdempotent(String(row['name']), scope)))
   if (endsTurn) {
-    events.push({ type: 'turn/end', data: { turn, reason: { kind: 'interrupted' } }, time })
+    const reason = failure === undefined ? { kind: 'interrupted' } : { kind: 'error', code: codeOf(failure) }
+    events.push({ type: 'turn/end', data: { turn, reason }, time })
     writes.push({ table: 'sessions', op: 'put', row: { id: sessionId, turn_open: 0 } })
   }
-  return { session: sessionId, scope: String(session['scope']), events, writes, closing: true }
+  return { session: sessionId, scope, events, writes, closing: true }
 }
 
 /** Repairs every session that the last server left with an open turn or an unanswered call. Returns how many it looked at. */
-export async function recover(log: EventLog): Promise<number> {
-  const sessions = new Set<string>()
-  const collect = async (table: 'sessions' | 'calls', where: Row, column: string): Promise<void> => {
-    const rows = await log.rows(table, where, maxRows)
-    for (const row of rows) sessions.add(String(row[column]))
+export async function recover(log: EventLog, options: RepairOptions = {}): Promise<number> {
+  let count = 0
+  for (let after: string | undefined = ''; after !== undefined;) {
+    const sessions: string[] = await log.unfinishedSessions(after, maxAtOnce)
+    await Promise.all(sessions.map((session) => repairSession(log, session, options)))
+    count += sessions.length
+    after = sessions.at(-1)
   }
-  await collect('sessions', { turn_open: 1 }, 'id')
-  await collect('calls', { state: 'started' }, 'session')
-  await collect('calls', { state: 'accepted' }, 'session')
-  for (const session of sessions) await repairSession(log, session)
-  return sessions.size
+  return count
+}
+
+/** The code of a failed turn (core.md §30). */
+function codeOf(failure: unknown): string {
+  if (failure instanceof StoreUnavailableError) return 'STORE_UNAVAILABLE'
+  return failure instanceof RequestError || failure instanceof CodedError ? failure.code : 'UNKNOWN'
 }
 
 function closing(row: Row): (typeof closings)[keyof typeof closings] {
@@ -98,8 +126,9 @@ function closingEvent(row: Row, time: number): NewEvent {
   return row['state'] === 'started' ? { ...event, sourceEventSeqs: [Number(row['call_seq'])] } : event
 }
 
-function closedCall(row: Row, index: number): TableWrite {
-  const { effect, retryable } = closing(row)
+function closedCall(row: Row, index: number, isIdempotent: boolean): TableWrite {
+  const { effect } = closing(row)
+  const retryable = effect === 'none' || isIdempotent
   const outcome = stringifyJson(storedOutcome(failure(row), { effect, retryable }) as unknown as JsonValue)
   const key = { session: String(row['session']), call_id: String(row['call_id']) }
   return {
@@ -111,14 +140,14 @@ function closedCall(row: Row, index: number): TableWrite {
 
 async function lastTime(log: EventLog, session: string): Promise<number> {
   const { head } = await log.read({ session, after: Number.MAX_SAFE_INTEGER, limit: 1 })
-  const page = await log.read({ session, after: head - 1, limit: 1 })
+  const page = await log.read({ session, after: Math.max(head - 1, -1), limit: 1 })
   return page.events.at(-1)?.time ?? Date.now()
 }
 
 /** The steps of a turn that have a start in the log and no end, in order of their starts. */
 export async function openSteps(log: EventLog, session: string, turn: number): Promise<number[]> {
   const open = new Set<number>()
-  for (let after: number | undefined = -1; after !== undefined;) {
+  for (let after: number | undefined = await log.lastSeq(session, 'turn/start'); after !== undefined;) {
     const page: EventPage = await log.read({ session, after, limit: pageSize, types: ['step/start', 'step/end'] })
     for (const event of page.events) note(open, event, turn)
     after = page.next

@@ -12,7 +12,9 @@ const ending = new WeakMap<Session, Promise<void>>()
  * while calls of the open one run.
  */
 export async function openTurn({ pipeline }: CallEngine, session: Session, message?: UserMessage): Promise<number> {
-  const events = session.turns.openTurn()
+  session.assertBelieved()
+  const opened = session.turns.openTurn()
+  const events = [...session.takeOpening(), ...opened]
   const { turn } = session.turns.state
   // Before anything of the new turn: a person has spoken (core.md §26.5).
   if (message !== undefined) pipeline.stepStarting(session, [message])
@@ -29,6 +31,7 @@ export async function endTurn(
   session: Session,
   { turn, kind, cause }: { turn: number; kind: TurnEndKind; cause?: string }
 ): Promise<void> {
+  session.assertBelieved()
   session.turns.assertOpen(turn)
   const underWay = ending.get(session)
   if (underWay !== undefined && kind === 'aborted') return underWay

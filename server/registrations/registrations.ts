@@ -18,11 +18,13 @@ import {
   type WantedScope,
   withIds
 } from './check-change.ts'
-import { type Clock, IdleScopes } from './idle-scopes.ts'
+import type { Clock } from './idle-scopes.ts'
+import { InTurn } from './in-turn.ts'
 import { restoreScopes } from './restore.ts'
+import { ScopeEnds } from './scope-ends.ts'
 import { ScopeTraces } from './scope-traces.ts'
 import { ShownScope } from './shown-scope.ts'
-import { type StoredMask, type StoredScope, usedLagMs, writeScope } from './stored-scope.ts'
+import { type StoredMask, type StoredScope, writeScope } from './stored-scope.ts'
 
 export interface RegistrationsOptions {
   log: EventLog
@@ -45,24 +47,19 @@ export interface RegistrationsOptions {
 export class Registrations {
   readonly #options: RegistrationsOptions
   readonly #traces: ScopeTraces
-  readonly #idle: IdleScopes
+  readonly #ends: ScopeEnds
   readonly #shown = new WeakMap<Scope, ShownScope>()
-  #lastTurn: Promise<unknown> = Promise.resolve()
-  #isClosed = false
+  readonly #changes = new InTurn()
 
   constructor(options: RegistrationsOptions) {
     this.#options = options
     this.#traces = new ScopeTraces(options.log, options.tree)
-    this.#idle = new IdleScopes({
-      clock: options.clock,
-      onIdle: (scope) =>
-        void this.#endIdle(scope).catch((error: unknown) =>
-          options.warn('an idle scope could not be disposed', { err: error, scope: scope.id })
-        ),
-      onUsed: (scope) =>
-        void this.#storeUse(scope).catch((error: unknown) =>
-          options.warn('the use of a scope could not be stored', { err: error, scope: scope.id })
-        )
+    this.#ends = new ScopeEnds({
+      ...options,
+      traces: this.#traces,
+      inTurn: this.#changes,
+      shownOf: (scope) => this.#shown.get(scope),
+      handleOf: (scope) => this.#handleOf(scope)
     })
   }
 
@@ -73,7 +70,7 @@ export class Registrations {
 
   /** A use of the scope: its idle time, and that of all above it, begins anew. */
   used(scope: Scope): void {
-    this.#idle.used(scope)
+    this.#ends.used(scope)
   }
 
   /**
@@ -85,7 +82,7 @@ export class Registrations {
     id: string,
     wanted: WantedScope & { parent?: string }
   ): Promise<{ scope: Scope; isNew: boolean }> {
-    return this.#inTurn(async () => {
+    return this.#changes.run(async () => {
       const { tree } = this.#options
       const existing = tree.get(id)
       if (existing !== undefined) {
@@ -110,7 +107,7 @@ export class Registrations {
 
   /** Adds a mask (core.md §7.5). Throws as `put` does. */
   addMask(author: Author, id: string, mask: Mask): Promise<StoredMask> {
-    return this.#inTurn(async () => {
+    return this.#changes.run(async () => {
       const added = newMask(mask)
       await this.#change(author, this.#reached(author, id), (before) => ({
         ...before,
@@ -122,7 +119,7 @@ export class Registrations {
 
   /** Takes a mask back; false when there is none of this id. */
   removeMask(author: Author, id: string, maskId: string): Promise<boolean> {
-    return this.#inTurn(async () => {
+    return this.#changes.run(async () => {
       const scope = this.#reached(author, id)
       const restrict = this.of(scope)?.restrict ?? []
       const left = restrict.filter((mask) => mask.id !== maskId)
@@ -134,7 +131,7 @@ export class Registrations {
 
   /** Declares the mode of a scope, in place of one that was declared over the wire. */
   present(author: Author, id: string, mode: Mode): Promise<Scope> {
-    return this.#inTurn(async () => {
+    return this.#changes.run(async () => {
       const scope = this.#reached(author, id)
       await this.#change(author, scope, (before) => ({ ...before, presentAs: mode }))
       return scope
@@ -143,7 +140,7 @@ export class Registrations {
 
   /** Takes the mode back; false when clients declared none. */
   unpresent(author: Author, id: string): Promise<boolean> {
-    return this.#inTurn(async () => {
+    return this.#changes.run(async () => {
       const scope = this.#reached(author, id)
       if (this.of(scope)?.presentAs === undefined) return false
       await this.#change(author, scope, ({ presentAs: _mode, ...before }) => before)
@@ -156,12 +153,12 @@ export class Registrations {
    * `UNKNOWN_SCOPE`, `FORBIDDEN`, or `StoreUnavailableError`.
    */
   async dispose(author: Author, id: string): Promise<void> {
-    const whenQuiet = await this.#inTurn(async () => {
+    const whenQuiet = await this.#changes.run(async () => {
       const scope = this.#reached(author, id)
       assertMayReplace(author, scope)
       if (scope.parent === undefined) throw new RequestError('FORBIDDEN', 'The global scope is always there.')
       await this.#options.log.append({ writes: await this.#traces.erasure(scope, this.#options.clock.wall()) })
-      return this.#takeOut(scope)
+      return this.#ends.takeOut(scope)
     })
     await whenQuiet()
   }
@@ -180,18 +177,13 @@ export class Registrations {
 
   /** Ends the watch over idle scopes, and lets changes under way come to an end. */
   async close(): Promise<void> {
-    this.#isClosed = true
-    this.#idle.close()
-    await this.#lastTurn
+    this.#ends.close()
+    await this.#changes.idle()
   }
 
   #adopt(scope: Scope, stored: StoredScope): void {
-    const { ttlMs, usedAt } = stored
     this.#show(scope, stored)
-    if (ttlMs === undefined) return
-    // The last uses may not be stored; and calls that wait over a restart must be known before the scope can be idle.
-    const leftMs = Math.max(usedAt + ttlMs - this.#options.clock.wall(), 0) + usedLagMs(ttlMs)
-    this.#idle.watch(scope, ttlMs, leftMs)
+    this.#ends.watchRestored(scope, stored)
   }
 
   async #create(author: Author, id: string, parent: Scope, wanted: WantedScope): Promise<Scope> {
@@ -263,8 +255,7 @@ export class Registrations {
       new ShownScope(this.#options.registry, scope, { restrict: [], usedAt: next.usedAt, createdAt: next.createdAt })
     shown.show(next)
     this.#shown.set(scope, shown)
-    if (next.ttlMs === undefined) this.#idle.forget(scope)
-    else this.#idle.watch(scope, next.ttlMs)
+    this.#ends.watch(scope, next)
   }
 
   /** Nobody was promised what could not be put into force. */
@@ -277,59 +268,6 @@ export class Registrations {
     }
   }
 
-  /** Takes a scope out of the tree at once. The returned function resolves when all is quiet. */
-  #takeOut(scope: Scope): () => Promise<void> {
-    const { tree, warn } = this.#options
-    // Somebody in this process may have been first.
-    if (!tree.isLive(scope)) return () => Promise.resolve()
-    const gone = tree.subtree(scope)
-    for (const each of gone) this.#idle.forget(each)
-    const disposed = this.#handleOf(scope)
-      .dispose()
-      .catch((error: unknown) =>
-        warn('a scope was disposed, but not all of it closed well', { err: error, scope: scope.id })
-      )
-    return async () => {
-      await disposed
-      await this.#inTurn(() => this.#traces.forget(gone.map(({ id }) => id))).catch((error: unknown) =>
-        warn('the traces of disposed scopes are still stored', { err: error })
-      )
-    }
-  }
-
-  async #endIdle(scope: Scope): Promise<void> {
-    const { tree, quiet, log, clock } = this.#options
-    await quiet(scope)
-    const whenQuiet = await this.#inTurn(async () => {
-      if (this.#isClosed) return undefined
-      if (!tree.isLive(scope)) {
-        this.#idle.forget(scope)
-        return undefined
-      }
-      // The calls that it was waited for were uses.
-      if (!this.#idle.isIdle(scope)) {
-        this.#idle.rearm(scope)
-        return undefined
-      }
-      const writes = await this.#traces.erasure(scope, clock.wall())
-      // Nobody waits for an acknowledgement: what cannot be stored now is idle again after the next start.
-      const taken = this.#takeOut(scope)
-      await log.append({ writes })
-      return taken
-    })
-    await whenQuiet?.()
-  }
-
-  async #storeUse(scope: Scope): Promise<void> {
-    await this.#inTurn(async () => {
-      const shown = this.#shown.get(scope)
-      if (this.#isClosed || shown === undefined || !this.#options.tree.isLive(scope)) return
-      const stored = { ...shown.stored, usedAt: this.#options.clock.wall() }
-      await this.#options.log.append({ writes: [writeScope(scope.id, stored)] })
-      shown.stored = stored
-    })
-  }
-
   #reached(author: Author, id: string): Scope {
     const scope = this.#options.tree.get(id)
     assertReached(author, id, scope)
@@ -340,12 +278,6 @@ export class Registrations {
     // `child` makes what is not there: a scope that a plugin disposed meanwhile must not come back.
     if (!this.#options.tree.isLive(scope)) throw new RequestError('UNKNOWN_SCOPE', `There is no scope "${scope.id}".`)
     return scope.chain.slice(1).reduce((handle, { id }) => handle.child(id), this.#options.root)
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#lastTurn.then(work)
-    this.#lastTurn = turn.catch(() => undefined)
-    return turn
   }
 }
 

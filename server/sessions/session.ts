@@ -27,6 +27,14 @@ export interface StoredState {
   contexts: ContextQueue
 }
 
+export interface SessionOptions {
+  log: EventLog
+  /** Hears once that this object can no longer be believed. */
+  onStale: (session: Session, error: unknown) => void
+  /** What the log of a new session in this scope begins with. */
+  openingEvents?: (scope: Scope) => readonly NewEvent[]
+}
+
 export interface AppendOptions {
   writes?: readonly TableWrite[]
   /** Gives the events that come after the relations have taken the first ones. */
@@ -48,7 +56,8 @@ export class Session implements Agent {
   readonly cwd: string | undefined
   readonly turns: Turns
   readonly #log: EventLog
-  readonly #onStale: (session: Session, error: unknown) => void
+  readonly #onStale: SessionOptions['onStale']
+  #openingEvents: (scope: Scope) => readonly NewEvent[]
   readonly #relations = new Relations()
   readonly #contexts: ContextQueue
   /** Contexts that a step has taken before an answer carried them: the next answer does. */
@@ -57,17 +66,19 @@ export class Session implements Agent {
   #storedVersions: { turns: number; contexts: number } | undefined
   #failure: unknown
   #live = 0
+  #kept = 0
   #whenIdle: (() => void)[] = []
 
-  /** `onStale` hears once that this object can no longer be believed. `stored`: the session has a row already. */
+  /** `stored`: the session has a row already. */
   constructor(
-    { log, onStale }: { log: EventLog; onStale: (session: Session, error: unknown) => void },
+    { log, onStale, openingEvents = () => [] }: SessionOptions,
     scope: Scope,
     record: SessionRecord,
     stored?: StoredState
   ) {
     this.#log = log
     this.#onStale = onStale
+    this.#openingEvents = stored === undefined ? openingEvents : () => []
     this.scope = scope
     this.id = record.id
     this.createdAt = record.createdAt
@@ -80,6 +91,12 @@ export class Session implements Agent {
   /** An append has failed: what this object believes may not be what is stored, so it takes no more calls. */
   get isStale(): boolean {
     return this.#failure !== undefined
+  }
+
+  /** Throws `StoreUnavailableError` when it is stale: what it says of its turns is then no answer for anybody. */
+  assertBelieved(): void {
+    if (this.#failure === undefined) return
+    throw new StoreUnavailableError('the session could not be stored', { cause: this.#failure })
   }
 
   /** Something of it is stored, or about to be. */
@@ -101,8 +118,27 @@ export class Session implements Agent {
     }
   }
 
+  /** Something belongs to this very object, a job or a terminal, so another one must not take its place; the undo lets go. */
+  keep(): () => void {
+    this.#kept += 1
+    return () => {
+      this.#kept -= 1
+    }
+  }
+
+  get isKept(): boolean {
+    return this.#kept > 0
+  }
+
   whenIdle(): Promise<void> {
     return this.isIdle ? Promise.resolve() : new Promise((resolve) => this.#whenIdle.push(resolve))
+  }
+
+  /** What a new session's log begins with (backends.md §12): whoever appends first takes it, once. */
+  takeOpening(): readonly NewEvent[] {
+    const events = this.#openingEvents(this.scope)
+    this.#openingEvents = () => []
+    return events
   }
 
   /** Places calls in a step (api.md §2). A new step begins with the queued contexts, right after its start (core.md §24.1). */
@@ -110,19 +146,20 @@ export class Session implements Agent {
     const { ref, events, isJoined } = this.turns.enter(request)
     if (!isJoined) this.#carried.push(...this.#contexts.takeUndelivered())
     const contexts = isJoined ? [] : this.#contexts.take()
-    return { ref, events: [...events, ...contexts.map(messageEvent)], contexts }
+    return { ref, events: [...this.takeOpening(), ...events, ...contexts.map(messageEvent)], contexts }
   }
 
   /**
-   * Calls that an earlier run of the server left waiting for an approval, by their rows; `stepsWithEvents` are the steps of the open
-   * turn that have a `step/start` in the log.
+   * The open turn as the log has it: calls that wait for an approval over a restart, by their rows, and the steps that have a
+   * `step/start` and no end.
    */
-  restoreCalls(rows: readonly Row[], stepsWithEvents: ReadonlySet<number>): void {
-    for (const row of rows) {
+  restoreSteps(waiting: readonly Row[], openSteps: readonly number[]): void {
+    for (const row of waiting) {
       const ref = { turn: Number(row['turn']), step: Number(row['step']) }
-      this.turns.restore(ref, stepsWithEvents.has(ref.step))
+      this.turns.restoreCall(ref, openSteps.includes(ref.step))
       this.#relations.restore(String(row['call_id']), { ...ref, seq: Number(row['call_seq']) })
     }
+    for (const step of openSteps) this.turns.restoreStep(step)
   }
 
   /**
@@ -163,9 +200,7 @@ export class Session implements Agent {
    * `StoreUnavailableError`, or what else the log says; the session is stale then, unless the append was revocable.
    */
   async append(events: readonly NewEvent[], options: AppendOptions = {}): Promise<readonly StoredEvent[]> {
-    if (this.#failure !== undefined) {
-      throw new StoreUnavailableError('the session could not be stored', { cause: this.#failure })
-    }
+    this.assertBelieved()
     const { writes = [], following, closing = false, isRevocable = false } = options
     const before = this.#storedVersions
     try {

@@ -1,5 +1,11 @@
 import { RequestError } from '../errors.ts'
-import type { EventLog, Row } from '../event-log/event-log.ts'
+import {
+  type EventLog,
+  type NewEvent,
+  type Row,
+  type SessionPage,
+  StoreUnavailableError
+} from '../event-log/event-log.ts'
 import type { Scope } from '../scopes/scope.ts'
 import type { ScopeTree } from '../scopes/scope-tree.ts'
 import { ContextQueue } from './context-queue.ts'
@@ -9,14 +15,11 @@ import { Turns } from './turns.ts'
 /** Idle sessions kept in memory: past this the longest unused are dropped, and read from the log when they are used again. */
 const maxIdleSessions = 10_000
 
-/** Rows of one listing: a page is cut from them, as the log's rows have no cursor. */
-const maxListed = 100_000
-
 export interface SessionsOptions {
   log: EventLog
   tree: ScopeTree
-  /** Closes what a failed append or a crash left dangling in one session (core.md §23). */
-  repair: (sessionId: string) => Promise<void>
+  /** Closes what a failure inside this server left dangling in one session (core.md §22.7, §23). */
+  repair: (sessionId: string, failure: unknown) => Promise<void>
   /** Steps of the open turn that have a start in the log and no end. */
   openSteps: (sessionId: string, turn: number) => Promise<number[]>
   /** Hears of each session that is made or read from the log. */
@@ -32,9 +35,11 @@ export interface SessionsOptions {
 export class Sessions {
   readonly #options: SessionsOptions
   readonly #live = new Map<string, Promise<Session | undefined>>()
-  /** Sessions that failed and are not repaired yet. */
-  readonly #stale = new Set<string>()
+  /** Sessions that failed and are not repaired yet, with what it was. */
+  readonly #stale = new Map<string, unknown>()
   readonly #onDelete = new Set<(id: string) => void>()
+  readonly #closers = new Set<(session: Session) => Promise<void>>()
+  #openingEvents: (scope: Scope) => readonly NewEvent[] = () => []
 
   constructor(options: SessionsOptions) {
     this.#options = options
@@ -69,29 +74,41 @@ export class Sessions {
     })
     inScope(session, scope, id)
     if (!isNew && cwd !== undefined && session?.cwd !== cwd) throw new RequestError('SESSION_FIXED')
-    await session?.append([])
+    await session?.append(session.takeOpening())
     return { session: session as Session, isNew }
   }
 
-  /** The session of this id, live or stored, or undefined. One of which every call was refused is none. */
+  /**
+   * The session of this id, live or stored, or undefined. One of which every call was refused is none. One that failed and cannot be put
+   * right yet is found as it stands: what is stored of it can be read all the while.
+   */
   async find(id: string): Promise<Session | undefined> {
-    const session = await this.#get(id)
+    const live = await this.#live.get(id)?.catch(() => undefined)
+    const isStuck = live?.isStale === true && (!live.isIdle || this.#options.log.state !== 'open')
+    const session = isStuck && this.#options.tree.isLive(live.scope) ? live : await this.#repaired(id)
     return session?.isKnown === true ? session : undefined
   }
 
   /** Stored sessions of these scopes, in order of their ids, after the one named. */
-  async list(scopes: readonly Scope[], { after = '', limit }: { after?: string; limit: number }): Promise<Row[]> {
-    const perScope = await Promise.all(
-      scopes.map(({ id }) => this.#options.log.rows('sessions', { scope: id }, maxListed))
-    )
-    const rows = perScope.flat().filter((row) => String(row['id']) > after)
-    return rows.sort((a, b) => (String(a['id']) < String(b['id']) ? -1 : 1)).slice(0, limit)
+  list(scopes: readonly Scope[], page: { after: string; limit: number }): Promise<SessionPage> {
+    return this.#options.log.sessions({ scopes: scopes.map(({ id }) => id), ...page })
+  }
+
+  /** From now on the log of a new session begins with these (backends.md §12). */
+  openWith(openingEvents: (scope: Scope) => readonly NewEvent[]): void {
+    this.#openingEvents = openingEvents
   }
 
   /** Hears of each session that was deleted; the returned undo takes it back. */
   onDelete(listener: (id: string) => void): () => void {
     this.#onDelete.add(listener)
     return () => void this.#onDelete.delete(listener)
+  }
+
+  /** Awaited when a session is about to be deleted and nothing can be done with it any more: ends what belongs to it. */
+  onEnd(close: (session: Session) => Promise<void>): () => void {
+    this.#closers.add(close)
+    return () => void this.#closers.delete(close)
   }
 
   /** Deletes a session with its events, once its calls have ended; a use that comes meanwhile waits, and begins anew. */
@@ -111,6 +128,7 @@ export class Sessions {
     await session.whenIdle()
     // Who still holds it can do nothing with it any more.
     session.fail(new RequestError('UNKNOWN_SESSION'))
+    for (const close of this.#closers) await close(session)
     await this.#options.log.append({ writes: [{ table: 'sessions', op: 'delete', row: { id: session.id } }] })
     this.#stale.delete(session.id)
     for (const listener of this.#onDelete) listener(session.id)
@@ -119,10 +137,11 @@ export class Sessions {
   #make(scope: Scope, record: SessionRecord, stored?: ConstructorParameters<typeof Session>[3]): Session {
     const { log, onOpen, onStale } = this.#options
     const note = (session: Session, error: unknown): void => {
-      this.#stale.add(session.id)
+      this.#stale.set(session.id, error)
       onStale(session, error)
+      void this.#repairWhenIdle(session)
     }
-    const session = new Session({ log, onStale: note }, scope, record, stored)
+    const session = new Session({ log, onStale: note, openingEvents: this.#openingEvents }, scope, record, stored)
     onOpen?.(session)
     return session
   }
@@ -137,6 +156,9 @@ export class Sessions {
           this.#live.set(id, known)
         }
         return session
+      }
+      if (session?.isStale === true && this.#options.log.state !== 'open') {
+        throw new StoreUnavailableError('the session could not be stored')
       }
       await session?.whenIdle()
       if (this.#live.get(id) === known) this.#live.delete(id)
@@ -156,14 +178,20 @@ export class Sessions {
 
   async #load(id: string, make?: () => Session): Promise<Session | undefined> {
     const { log, repair } = this.#options
-    if ((await log.rows('sessions', { id }, 1)).length === 0) return make?.()
-    await repair(id)
-    this.#stale.delete(id)
+    if ((await log.rows('sessions', { id }, 1)).length === 0) {
+      this.#stale.delete(id)
+      return make?.()
+    }
+    if (this.#stale.has(id)) {
+      await repair(id, this.#stale.get(id))
+      this.#stale.delete(id)
+    }
     const [row] = await log.rows('sessions', { id }, 1)
     return row === undefined ? make?.() : this.#fromRow(row)
   }
 
-  async #fromRow(row: Row): Promise<Session | undefined> {
+  /** `failure`: it is not repaired, and only to be read. */
+  async #fromRow(row: Row, failure?: unknown): Promise<Session | undefined> {
     const { tree, log, openSteps } = this.#options
     const id = String(row['id'])
     const scope = tree.get(String(row['scope']))
@@ -173,26 +201,51 @@ export class Sessions {
     const turns = new Turns({ turn, isOpen: row['turn_open'] === 1, lastStep: Number(row['step']) })
     const contexts = new ContextQueue(row['contexts'] as string | null)
     const record = { id, createdAt: Number(row['created_at']) }
-    const session = this.#make(scope, row['cwd'] === null ? record : { ...record, cwd: String(row['cwd']) }, {
-      turns,
-      contexts
-    })
-    const waiting = await log.rows('calls', { session: id, state: 'awaiting-approval' })
-    if (waiting.length > 0) session.restoreCalls(waiting, new Set(await openSteps(id, turn)))
+    const full = row['cwd'] === null ? record : { ...record, cwd: String(row['cwd']) }
+    if (failure !== undefined) {
+      const session = new Session({ log, onStale: () => undefined }, scope, full, { turns, contexts })
+      session.fail(failure)
+      return session
+    }
+    const session = this.#make(scope, full, { turns, contexts })
+    if (turns.state.isOpen) {
+      const waiting = await log.rows('calls', { session: id, state: 'awaiting-approval' })
+      session.restoreSteps(waiting, await openSteps(id, turn))
+    }
     return session
+  }
+
+  async #repaired(id: string): Promise<Session | undefined> {
+    try {
+      return await this.#get(id)
+    } catch (error) {
+      const failure = this.#stale.get(id)
+      if (failure === undefined || !(error instanceof StoreUnavailableError)) throw error
+      const [row] = await this.#options.log.rows('sessions', { id }, 1)
+      return row === undefined ? undefined : await this.#fromRow(row, failure)
+    }
+  }
+
+  /** Where the log still takes appends nothing else would tell when to try. */
+  async #repairWhenIdle(session: Session): Promise<void> {
+    await session.whenIdle()
+    if (this.#options.log.state === 'open' && this.#stale.has(session.id)) {
+      await this.#get(session.id).catch(() => undefined)
+    }
   }
 
   /** The log is there again: what failed is put right now, not when somebody asks. */
   #repairAll(): void {
     // What cannot be repaired now stays in the set, and is tried again by the next use or the next time.
-    for (const id of [...this.#stale]) void this.#get(id).catch(() => undefined)
+    for (const id of [...this.#stale.keys()]) void this.#get(id).catch(() => undefined)
   }
 
   async #dropIdle(): Promise<void> {
     for (const [id, loading] of this.#live) {
       if (this.#live.size <= maxIdleSessions) return
       const session = await loading.catch(() => undefined)
-      if (session === undefined || !session.isIdle || session.isStale || session.hasQueuedContexts) continue
+      if (session === undefined || !session.isIdle || session.isStale || session.hasQueuedContexts || session.isKept)
+        continue
       if (this.#live.get(id) === loading) this.#live.delete(id)
     }
   }

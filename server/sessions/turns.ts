@@ -109,12 +109,18 @@ export class Turns {
   }
 
   /** A call of an earlier run of the server goes on waiting (api.md §7). Its step takes no more calls, and ends with it. */
-  restore({ turn, step }: StepRef, hasEvents: boolean): void {
+  restoreCall({ turn, step }: StepRef, hasEvents: boolean): void {
     if (turn !== this.#turn || !this.#isOpen) throw new Error(`turn ${turn} of a waiting call is not open`)
     const known = this.#steps.get(step)
     if (known === undefined) {
       this.#steps.set(step, { number: step, hasEvents, pending: 1, isClosing: true, isConcluded: false })
     } else known.pending += 1
+  }
+
+  /** A given step of the open turn that has no call at the moment, and may get more. */
+  restoreStep(number: number): void {
+    if (this.#steps.has(number)) return
+    this.#steps.set(number, { number, hasEvents: true, pending: 0, isClosing: false, isConcluded: false })
   }
 
   /** Takes a call back that the log refused, and that stands in a step which the log knows or need not know. */

@@ -26,8 +26,11 @@ describe('a server that dies (core.md §23, api.md §2)', () => {
     const calls = [hang, { ...done, callId: 'queued', arguments: { file, line: 'queued' } }]
     const cut = first.request('/invoke/batch', { calls }).catch(() => 'cut off')
     await until(() => counted().length === 2)
+    const again = { ...hang, name: 'count-again', session: 'other', arguments: { ...hang.arguments, line: 'again' } }
+    const cutToo = first.request('/invoke', again).catch(() => 'cut off')
+    await until(() => counted().length === 3)
     expect(await first.end('SIGKILL')).toBeNull()
-    expect(await cut).toBe('cut off')
+    expect([await cut, await cutToo]).toEqual(['cut off', 'cut off'])
 
     const second = await RunningServer.start(home, { plugins })
     expect((await second.request('/invoke', done)).body).toEqual({ ...before.body, replayed: true })
@@ -41,12 +44,14 @@ describe('a server that dies (core.md §23, api.md §2)', () => {
         retryable: false
       }
     })
+    // Declared idempotent, it may be called again whatever became of it (api.md §2).
+    expect((await second.request('/invoke', again)).body.error).toEqual({ ...unknown.body.error, retryable: true })
     const notStarted = await second.request('/calls/default/queued')
     expect(notStarted.body).toMatchObject({
       state: 'done',
       result: { callSeq: -1, error: { info: { code: 'TOOL_NOT_STARTED' }, effect: 'none', retryable: true } }
     })
-    expect(counted()).toEqual(['done', 'hang'])
+    expect(counted()).toEqual(['done', 'hang', 'again'])
     const { body } = await second.request('/sessions/default/events')
     expect(body.events.map((event: LoggedEvent) => brief(event))).toEqual([
       'turn/start 1',
@@ -62,7 +67,7 @@ describe('a server that dies (core.md §23, api.md §2)', () => {
     ])
     const conflict = await second.request('/invoke', { ...hang, arguments: { file, line: 'other' } })
     expect([conflict.status, conflict.body.error.code]).toEqual([409, 'CALL_CONFLICT'])
-    expect(counted()).toHaveLength(2)
+    expect(counted()).toHaveLength(3)
   }, 60_000)
 
   it('a context that waited for the next step outlives an orderly end', async () => {

@@ -5,6 +5,7 @@ import {
   ConflictError,
   type EventLog,
   type NewEvent,
+  type SessionPage,
   StoreUnavailableError,
   type StoredEvent
 } from '../../server/event-log/event-log.ts'
@@ -336,7 +337,62 @@ export function eventLogContract(name: string, open: () => Promise<EventLog>): v
       expect(await begin('s', 'team', [callEvent('c')])).toMatchObject([{ seq: 0, position: 2, scope: 'team' }])
     })
 
-    it('C082: exports a session for zstdcat, and an empty one as its header alone', async () => {
+    it('lists sessions in order of their ids, page by page, those of some scopes alone', async () => {
+      for (let n = 0; n < 25; n += 1)
+        await begin(`s${String((n * 7) % 25).padStart(2, '0')}`, n % 5 === 0 ? 'few' : 'many')
+      await log.append({
+        writes: [{ table: 'sessions', op: 'put', row: { id: 's03', turn: 4, turn_open: 1, contexts: '[]' } }]
+      })
+      const all = async (limit: number, scopes?: string[]) => {
+        const pages: string[][] = []
+        for (let after: string | undefined = ''; after !== undefined;) {
+          const { rows, next }: SessionPage = await log.sessions({ after, limit, ...(scopes && { scopes }) })
+          pages.push(rows.map(({ id }) => String(id)))
+          after = next
+        }
+        return pages
+      }
+      const ids = Array.from({ length: 25 }, (_, n) => `s${String(n).padStart(2, '0')}`)
+      expect(await all(10)).toEqual([ids.slice(0, 10), ids.slice(10, 20), ids.slice(20)])
+      expect((await all(25)).flat()).toEqual(ids)
+      expect((await all(2, ['few', 'none'])).flat()).toEqual(['s00', 's05', 's10', 's15', 's20'])
+      expect(await all(2, [])).toEqual([[]])
+      const { rows } = await log.sessions({ after: 's02', limit: 1 })
+      expect(rows).toEqual([{ id: 's03', scope: 'many', cwd: null, created_at: 1, turn: 4, turn_open: 1 }])
+      // A session that is gone leaves its place in the order.
+      await log.append({ writes: [{ table: 'sessions', op: 'delete', row: { id: 's09' } }] })
+      expect((await log.sessions({ after: 's09', limit: 1 })).rows).toMatchObject([{ id: 's10' }])
+    })
+
+    it('knows the sessions that were not brought to an end, in order', async () => {
+      for (const id of ['open', 'a-call', 'b-call', 'waits', 'done', 'idle']) await begin(id)
+      await log.append({ writes: [{ table: 'sessions', op: 'put', row: { id: 'open', turn: 1, turn_open: 1 } }] })
+      const states = {
+        'a-call': 'accepted',
+        'b-call': 'started',
+        waits: 'awaiting-approval',
+        done: 'done',
+        open: 'started'
+      }
+      for (const [session, state] of Object.entries(states)) {
+        const row = { session, call_id: 'c', name: 'x', args_hash: 'h', turn: 1, step: 1, state, accepted_at: 1 }
+        await log.append({ writes: [{ table: 'calls', op: 'insert', row }] })
+      }
+      expect(await log.unfinishedSessions('', 10)).toEqual(['a-call', 'b-call', 'open'])
+      expect(await log.unfinishedSessions('a-call', 1)).toEqual(['b-call'])
+      expect(await log.unfinishedSessions('open', 10)).toEqual([])
+    })
+
+    it('finds the last event of a type, of what is kept', async () => {
+      await begin('s', 'global', [note(1), note(2, 'x'), note(3), note(4, 'y')])
+      await begin('other', 'global', [note(1), note(2, 'x'), note(3, 'x')])
+      expect(await Promise.all(['x', 'note', 'y', 'z'].map((type) => log.lastSeq('s', type)))).toEqual([1, 2, 3, -1])
+      expect(await log.lastSeq('nobody', 'note')).toBe(-1)
+      await log.prune('s', 2)
+      expect(await Promise.all(['x', 'note'].map((type) => log.lastSeq('s', type)))).toEqual([-1, 2])
+    })
+
+    it('C82: exports a session for zstdcat, and an empty one as its header alone', async () => {
       await log.append({
         session: 's',
         writes: [{ ...sessionRow('s'), row: { id: 's', scope: 'team', cwd: '/tmp', created_at: 42 } }],

@@ -67,7 +67,7 @@ describe('a subscription', () => {
     await addSession(log, 'a', 'one')
     await addSession(log, 'b', 'two')
     const scopes = new Set(['one'])
-    const visible = await open({ after: -1, scopes: () => scopes })
+    const visible = await open({ after: -1, scopes: { has: (id) => scopes.has(id), ids: () => [...scopes] } })
     const ofB = await open({ session: 'b', after: -1 })
     const typed = await open({ after: -1, events: ['x/*', 'tool/progress'] })
     for (const session of ['a', 'b'])
@@ -135,6 +135,70 @@ describe('a subscription', () => {
     sink.resume()
     await until(() => fanOut.size === 0)
     expect(sink.frames.at(-1)).toEqual({ type: 'error', id: 'a', code: 'CURSOR_EXPIRED', oldest: 9 })
+  })
+
+  it('one that heard of everything lacks nothing when what it passed over is pruned', async () => {
+    for (const session of ['s', 'busy']) await addSession(log, session)
+    const requests: SubscriptionRequest[] = [{ events: ['rare'] }, { session: 's' }]
+    const heard = await Promise.all(requests.map((request) => open({ ...request, after: -1 }, testSink(100))))
+    await until(() => heard.every(({ sink }) => sink.frames.length === 1))
+    // Their first reads are over as well.
+    await note(log, 's', 'begin', 'rare')
+    for (const { sink } of heard) await until(() => eventsOf(sink.frames).length === 1)
+    for (let n = 0; n < 10; n += 1) await note(log, 'busy', n)
+    await log.prune('busy', 8)
+    for (const { sink } of heard) {
+      sink.stall()
+      sink.sendText(JSON.stringify({ filler: 'x'.repeat(200) }))
+    }
+    for (let n = 0; n < 5; n += 1) await note(log, 's', n, 'rare')
+    for (const { sink } of heard) sink.resume()
+    for (const { sink } of heard) {
+      await until(() => eventsOf(sink.frames).length === 6)
+      expect(sink.frames.filter(({ type }) => type === 'error')).toEqual([])
+    }
+  })
+
+  it('R3: many subscriptions of one stalled sink hold no more than its buffer and a page', async () => {
+    await addSession(log, 's')
+    const text = 'x'.repeat(50_000)
+    for (let n = 0; n < 100; n += 1) await note(log, 's', `${n} ${text}`)
+    const sink = testSink()
+    sink.stall()
+    for (let n = 0; n < 20; n += 1) await fanOut.subscribe({ after: -1 }, sink, webSocketFrames(`s${n}`))
+    await until(() => sink.isBackedUp)
+    // Each of the others has had the time to read its page, and to give it.
+    for (let n = 0; n < 50; n += 1) await new Promise((resolve) => setImmediate(resolve))
+    expect(sink.mostBuffered).toBeLessThan(1024 * 1024 + 320 * 1024)
+    // From now on it takes what it is given, a buffer at a time.
+    await until(() => {
+      sink.drain()
+      return eventsOf(sink.frames).length === 2000
+    })
+    expect(sink.mostBuffered).toBeLessThan(1024 * 1024 + 320 * 1024)
+    for (let n = 0; n < 20; n += 1) {
+      const seqs = sink.frames
+        .filter(({ type, id }) => type === 'event' && id === `s${n}`)
+        .map(({ event }) => event.seq)
+      expect(seqs).toEqual(Array.from({ length: 100 }, (_, seq) => seq))
+    }
+  })
+
+  it('a gap is told also when others fill the sink first, and nothing comes after it', async () => {
+    const sink = testSink(100)
+    await fanOut.subscribe({ events: ['tools/change'] }, sink, webSocketFrames('quiet'))
+    sink.stall()
+    sink.sendText(JSON.stringify({ filler: 'x'.repeat(200) }))
+    bus.publish('tools/change', {})
+    bus.publish('tools/change', {})
+    // Whoever waited longest fills the sink again as soon as it is writable.
+    sink.onWritable(() => sink.sendText(JSON.stringify({ filler: 'x'.repeat(200) })))
+    sink.drain()
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(sink.frames.filter(({ type }) => type === 'gap')).toEqual([])
+    sink.drain()
+    await until(() => sink.frames.some(({ type }) => type === 'gap'))
+    expect(sink.frames.filter(({ type }) => type === 'gap')).toEqual([{ type: 'gap', id: 'quiet', dropped: 2 }])
   })
 
   it('R3: a stalled subscriber holds no more than its buffer and a page, and gets everything in order when it reads on', async () => {

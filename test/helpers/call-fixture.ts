@@ -49,7 +49,7 @@ export class CallFixture {
     this.sessions = new Sessions({
       log,
       tree,
-      repair: (id) => repairSession(log, id),
+      repair: (id, failure) => repairSession(log, id, { failure }),
       openSteps: (id, turn) => openSteps(log, id, turn),
       onStale: (session, error) => {
         this.stale.push(session.id)

@@ -194,6 +194,8 @@ export interface CodeModeOptions {
   runtime?: MountedRuntime | undefined
   mode?: Mode
   maxParallelSubCalls?: number
+  maxSubCalls?: number
+  maxStoredPayloadBytes?: number
 }
 
 /** Code mode without a server: a real tree, registry and pipeline, the fixture tools, an agent whose events are kept in a list. */
@@ -212,7 +214,13 @@ export class CodeModeFixture {
   approver: ApprovalChannel['request'] | undefined
   runtime: MountedRuntime | undefined
 
-  constructor({ runtime, mode = 'code', maxParallelSubCalls = 10 }: CodeModeOptions = {}) {
+  constructor({
+    runtime,
+    mode = 'code',
+    maxParallelSubCalls = 10,
+    maxSubCalls = 0,
+    maxStoredPayloadBytes = 64 * 1024 * 1024
+  }: CodeModeOptions = {}) {
     const { tree } = this
     this.runtime = runtime
     this.registry = new Registry({ tree, defaultMode: () => mode, transport: () => transport })
@@ -228,6 +236,8 @@ export class CodeModeFixture {
       pipeline,
       runtime: () => this.runtime,
       maxParallelSubCalls,
+      maxSubCalls,
+      maxStoredPayloadBytes,
       append: async (_agent, event) => {
         this.events.push(event)
         await this.append(event)

@@ -1,4 +1,6 @@
-import { readFileSync, readdirSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readFileSync, readdirSync, realpathSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
 import type {
   Binding,
   BoundFunction,
@@ -81,4 +83,12 @@ function childrenOf(path: string): number[] {
   } catch {
     return []
   }
+}
+
+/** A directory that every user may look into, and not below /tmp, of which a world sees nothing anyway. */
+export function openDirectory(): string {
+  const directory = realpathSync(mkdtempSync(join('/var/tmp', 'toolwright-test-')))
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
+  chmodSync(directory, 0o755)
+  return directory
 }

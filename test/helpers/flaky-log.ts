@@ -42,6 +42,9 @@ export class FlakyLog implements EventLog {
 
   read: EventLog['read'] = (query) => this.#log.read(query)
   rows: EventLog['rows'] = (table, where, limit) => this.#log.rows(table, where, limit)
+  sessions: EventLog['sessions'] = (query) => this.#log.sessions(query)
+  unfinishedSessions: EventLog['unfinishedSessions'] = (after, limit) => this.#log.unfinishedSessions(after, limit)
+  lastSeq: EventLog['lastSeq'] = (session, type) => this.#log.lastSeq(session, type)
   onCommit: EventLog['onCommit'] = (listener) => this.#log.onCommit(listener)
   exportSession: EventLog['exportSession'] = (session) => this.#log.exportSession(session)
   prune: EventLog['prune'] = (session, beforeSeq) => this.#log.prune(session, beforeSeq)

@@ -8,6 +8,10 @@ export interface TestSink extends FrameSink {
   /** From now on nothing is taken until `resume`. */
   stall(): void
   resume(): void
+  /** Takes what is in the buffer, and stalls again. */
+  drain(): void
+  /** Runs once before anybody is told that the sink takes more. */
+  onWritable(listener: () => void): void
 }
 
 /** A sink with a buffer: what is sent while it is stalled stays in it, and beyond `highWater` characters it is backed up. */
@@ -15,6 +19,13 @@ export function testSink(highWater = 1024 * 1024): TestSink {
   const frames: unknown[] = []
   const waiting: (() => void)[] = []
   let [buffered, mostBuffered, isStalled] = [0, 0, false]
+  let first: (() => void) | undefined
+  const empty = (): void => {
+    buffered = 0
+    first?.()
+    first = undefined
+    for (const resolve of waiting.splice(0)) resolve()
+  }
   return {
     frames,
     get mostBuffered() {
@@ -39,8 +50,11 @@ export function testSink(highWater = 1024 * 1024): TestSink {
     },
     resume() {
       isStalled = false
-      buffered = 0
-      for (const resolve of waiting.splice(0)) resolve()
+      empty()
+    },
+    drain: empty,
+    onWritable(listener) {
+      first = listener
     }
   }
 }

@@ -18,6 +18,7 @@ export function runContext(more: Partial<RunContext> = {}): RunContext {
     deferContext() {},
     concludeTurn() {},
     progress() {},
+    awaitPerson: (answer) => answer,
     ...more
   }
 }

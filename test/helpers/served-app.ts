@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { onTestFinished } from 'vitest'
 import { type ClientOptions, WebSocket } from 'ws'
-import { buildApp } from '../../server/app.ts'
+import { type AppOptions, buildApp } from '../../server/app.ts'
 import type { Role } from '../../server/auth/principal.ts'
 import { loadConfig } from '../../server/config/load.ts'
 import { temporaryDirectory } from './temporary-directory.ts'
@@ -28,13 +28,18 @@ export interface ServedApp {
   append: (session: string, type: string, scope?: string) => Promise<void>
 }
 
-export async function serveApp(settings: Record<string, string> = {}): Promise<ServedApp> {
-  const home = temporaryDirectory()
+/** `log`: instead of the durable one. */
+export async function serveApp(
+  settings: Record<string, string> = {},
+  { log }: Pick<AppOptions, 'log'> = {}
+): Promise<ServedApp> {
+  const home = settings['home'] ?? temporaryDirectory()
   const { config } = loadConfig({
     flags: new Map(Object.entries({ home, 'log.level': 'silent', 'codeRuntime.backend': 'off', ...settings }))
   })
   const routes: string[] = []
   const app = await buildApp(config, {
+    ...(log !== undefined && { log }),
     first: async (instance) => {
       instance.addHook('onRoute', ({ url, method }) => {
         routes.push(...[method].flat().map((name) => `${name} ${url}`))

@@ -101,6 +101,62 @@ describe('what a dead server left (core.md §23, backends.md §14.5)', () => {
     expect(await eventsOf(log, 3)).toHaveLength(5)
   })
 
+  it('a call of an idempotent tool may be made again though its outcome is unknown (api.md §2)', async () => {
+    const log = await crashed(new FlakyLog(), 'started')
+    const asked: unknown[] = []
+    await recover(log, { isIdempotent: (...call) => asked.push(call) > 1 })
+    expect(asked).toEqual([
+      ['body', 'global'],
+      ['body', 'global'],
+      ['body', 'global']
+    ])
+    const errors = (await log.rows('calls', {})).map(({ outcome }) => JSON.parse(String(outcome)).error)
+    expect(errors.map(({ effect, retryable }) => [effect, retryable])).toEqual([
+      ['unknown', false],
+      ['unknown', true],
+      ['none', true]
+    ])
+  })
+
+  it('reads no more than the turn that is open', async () => {
+    const log = new FlakyLog()
+    const turnOf = (turn: number) => [
+      { type: 'turn/start', data: { turn } },
+      { type: 'step/start', data: { turn, step: 1 } }
+    ]
+    await log.append({
+      session: 's1',
+      events: Array.from({ length: 1000 }, (_, n) => turnOf(n + 1)).flat(),
+      writes: [{ table: 'sessions', op: 'insert', row: { ...session, turn: 1000 } }]
+    })
+    const reads: number[] = []
+    const { read } = log
+    log.read = (query) => (reads.push(query.after), read(query))
+    expect(await openSteps(log, 's1', 1000)).toEqual([1])
+    expect(reads).toEqual([1998])
+  })
+
+  it('repairs every session that was left, however many', async () => {
+    const log = new FlakyLog()
+    const ids = Array.from({ length: 200 }, (_, n) => `s${n}`)
+    for (const id of ids) {
+      const writes = [{ table: 'sessions' as const, op: 'insert' as const, row: { ...session, id } }]
+      await log.append({ session: id, events: [{ type: 'turn/start', data: { turn: 1 } }], writes })
+    }
+    expect(await recover(log)).toBe(200)
+    expect(await log.rows('sessions', { turn_open: 1 })).toEqual([])
+    expect(await recover(log)).toBe(0)
+  })
+
+  it('a session with a stored call and no event is closed as well', async () => {
+    const log = new FlakyLog()
+    await log.append({
+      writes: [{ table: 'sessions', op: 'insert', row: { ...session, turn_open: 0 } }, callRow('c1', 'accepted')]
+    })
+    expect(await recover(log)).toBe(1)
+    expect(await eventsOf(log)).toMatchObject([{ type: 'tool/result', data: { error: { code: 'TOOL_NOT_STARTED' } } }])
+  })
+
   it('a call that waits for an approval keeps its step and its turn open, and goes on in the next run', async () => {
     const log = await crashed()
     await recover(log)

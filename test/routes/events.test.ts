@@ -1,4 +1,6 @@
-import { describe, expect, it } from 'vitest'
+import { once } from 'node:events'
+import { Agent, get, type IncomingMessage } from 'node:http'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { EventClient, serveApp, type ServedApp } from '../helpers/served-app.ts'
 import { sendRaw, statusOf, upgradeRequest } from '../helpers/raw-http.ts'
 import { until } from '../helpers/until.ts'
@@ -382,6 +384,34 @@ describe('GET /events as Server-Sent Events', () => {
     const closing = served.app.close()
     await second.text()
     await closing
+  })
+
+  it('one that the server ends is over, also when its connection is kept', async () => {
+    const served = await serveApp()
+    const token = await served.tokenFor('observer')
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    onTestFinished(() => agent.destroy())
+    const ask = async (path: string, with_: string) => {
+      const request = get({
+        host: '127.0.0.1',
+        port: served.port,
+        path,
+        agent,
+        headers: { authorization: `Bearer ${with_}` }
+      })
+      const [answer] = (await once(request, 'response')) as [IncomingMessage]
+      return answer
+    }
+    const stream = await ask('/events', token)
+    const { socket } = stream
+    await until(() => served.app.fanOut.size === 1)
+    stream.resume()
+    await served.app.tokens.revoke(token.split('_')[1] as string)
+    await once(stream, 'end')
+    await until(() => served.app.fanOut.size === 0 && served.app.connections.size === 0)
+    const next = await ask('/sessions', served.admin)
+    next.resume()
+    expect([next.statusCode, next.socket === socket]).toEqual([200, true])
   })
 
   it('answers what cannot be streamed with a status', async () => {

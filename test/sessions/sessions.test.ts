@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ConflictError, type Append } from '../../server/event-log/event-log.ts'
+import { recover } from '../../server/invocations/recovery.ts'
 import { invokeBatch } from '../../server/invocations/invoke-batch.ts'
 import { contextFrom } from '../helpers/app.ts'
 import { CallFixture } from '../helpers/call-fixture.ts'
@@ -97,8 +98,24 @@ describe('sessions that cannot be stored', () => {
     })
     expect((await fixture.events()).filter((line) => line.startsWith('turn'))).toEqual([
       'turn/start 1',
-      'turn/end 1 interrupted'
+      'turn/end 1 error'
     ])
+    expect((await fixture.log.read({ session: 's1', after: -1, limit: 100 })).events.at(-1)?.data).toEqual({
+      turn: 1,
+      reason: { kind: 'error', code: 'STORE_UNAVAILABLE' }
+    })
+  })
+
+  it('a failure of another kind ends the turn too, without anybody asking, and its code says what is known of it', async () => {
+    const fixture = new CallFixture()
+    await fixture.invoke('c0')
+    fixture.log.refuses = has('tool/result')
+    fixture.log.error = () => new TypeError('a fault of this server')
+    await expect(fixture.invoke('c1')).rejects.toThrow('a fault')
+    fixture.log.refuses = () => false
+    await until(async () => (await fixture.events()).length === 6)
+    const last = (await fixture.log.read({ session: 's1', after: 4, limit: 1 })).events[0]
+    expect([last?.type, last?.data]).toEqual(['turn/end', { turn: 1, reason: { kind: 'error', code: 'UNKNOWN' } }])
   })
 
   it('when the log is there again, what failed is repaired without being asked for', async () => {
@@ -112,7 +129,30 @@ describe('sessions that cannot be stored', () => {
     fixture.log.refuses = () => false
     fixture.log.tell('open')
     await until(async () => (await fixture.events()).length === 4)
-    expect(await fixture.events()).toEqual(['turn/start 1', 'tool/call c1', 'tool/result c1', 'turn/end 1 interrupted'])
+    expect(await fixture.events()).toEqual(['turn/start 1', 'tool/call c1', 'tool/result c1', 'turn/end 1 error'])
+  })
+
+  it('one that cannot be put right yet is found all the same, to be read and for nothing else', async () => {
+    const fixture = new CallFixture()
+    const body = deferred<string>()
+    fixture.body = () => body.promise
+    const running = fixture.invoke('c1')
+    await until(() => fixture.calls.find('s1', 'c1')?.state === 'running')
+    fixture.log.refuses = () => true
+    const session = await fixture.open()
+    session.fail(new Error('a fault of this server'))
+    // Its body still runs.
+    expect(await fixture.sessions.find('s1')).toBe(session)
+    body.resolve('late')
+    await expect(running).rejects.toThrow()
+    // The log takes nothing, though it does not say so.
+    const found = await fixture.sessions.find('s1')
+    expect([found?.isStale, found?.turns.state.turn]).toEqual([true, 1])
+    expect(() => found?.assertBelieved()).toThrow('could not be stored')
+    await expect(fixture.open()).rejects.toThrow('the disk is full')
+    fixture.log.refuses = () => false
+    expect((await fixture.sessions.find('s1'))?.isStale).toBe(false)
+    expect((await fixture.events()).at(-1)).toBe('turn/end 1 error')
   })
 
   it('an append that breaks a relation writes nothing and is believed no more', async () => {
@@ -153,7 +193,7 @@ describe('sessions that cannot be stored', () => {
     const rows = await fixture.log.rows('calls', { session: 's1' })
     const codes = rows.map(({ outcome }) => JSON.parse(String(outcome)).error?.info?.code)
     expect(codes).toEqual(['TOOL_OUTCOME_UNKNOWN', 'TOOL_NOT_STARTED', 'TOOL_OUTCOME_UNKNOWN'])
-    expect((await fixture.events()).slice(-2)).toEqual(['step/end 1/1', 'turn/end 1 interrupted'])
+    expect((await fixture.events()).slice(-2)).toEqual(['step/end 1/1', 'turn/end 1 error'])
   })
 })
 
@@ -164,6 +204,7 @@ describe('queued contexts', () => {
     await first.invoke('c1')
     const [row] = await first.log.rows('sessions', { id: 's1' })
     expect(JSON.parse(String(row?.['contexts']))).toEqual([{ message: contextFrom('kept'), isDelivered: true }])
+    await recover(first.log)
     const second = new CallFixture(first.log)
     const steps: unknown[] = []
     second.tools.addHook('onStep', (_agent, messages) => steps.push(...messages))
@@ -246,10 +287,25 @@ describe('which session is meant', () => {
 
   it('keeps a bounded number of idle sessions, and reads the others back', async () => {
     const fixture = new CallFixture()
-    await fixture.invoke('c1', 'first')
+    await fixture.invoke('c1', 'first', { step: 1 })
     const first = await fixture.open('first')
     for (let n = 0; n <= 10_000; n += 1) await fixture.open(`s${n}`)
     expect(await fixture.open('first')).not.toBe(first)
     expect((await fixture.invoke('c1', 'first')).replayed).toBe(true)
+    // Nothing has failed: its turn and its step are as they were.
+    await fixture.invoke('c2', 'first', { step: 1 })
+    await fixture.invoke('c3', 'first', { step: 2 })
+    expect(await fixture.events('first')).toEqual([
+      'turn/start 1',
+      'step/start 1/1',
+      'tool/call c1',
+      'tool/result c1',
+      'tool/call c2',
+      'tool/result c2',
+      'step/end 1/1',
+      'step/start 1/2',
+      'tool/call c3',
+      'tool/result c3'
+    ])
   })
 })

@@ -1,7 +1,6 @@
 import type { Worker } from 'node:worker_threads'
-import { RequestError } from '../../errors.ts'
 import { admit } from '../admission.ts'
-import { CommitListeners, committedEvents } from '../commits.ts'
+import { CommitListeners, committedEvents, StateListeners } from '../commits.ts'
 import {
   type Append,
   type EventLog,
@@ -9,12 +8,13 @@ import {
   type EventQuery,
   type LogState,
   type Row,
+  type SessionPage,
+  type SessionQuery,
   type StoredEvent,
   StoreUnavailableError,
   type TableName,
   tables
 } from '../event-log.ts'
-import { assertQuery, pageBytes } from '../query.ts'
 import { GroupCommit, type Waiting } from './group-commit.ts'
 import { LogOpenError, type LogOpenCode } from './open-error.js'
 import type {
@@ -23,13 +23,15 @@ import type {
   RetentionStep,
   ToWriter,
   Trouble,
-  WirePage,
   WireResult,
   WriterOptions
 } from './protocol.ts'
-import { ReaderThread, startThread } from './reader.ts'
+import { ReaderThread } from './reader.ts'
+import { Reads } from './reads.ts'
+import { WriterJobs } from './writer-jobs.ts'
 import { assertRuntime } from './runtime.ts'
-import { fromWire, refusal } from './wire.ts'
+import { firstMessage, startThread } from './threads.ts'
+import { refusal } from './wire.ts'
 
 export interface SqliteLogOptions {
   /** Made when missing. Held by a lock file while the log is open. */
@@ -70,16 +72,6 @@ export async function openSqliteLog(options: SqliteLogOptions): Promise<SqliteLo
   return new SqliteLog(writer, reader, first, options)
 }
 
-function firstMessage(writer: Worker): Promise<FromWriter> {
-  return new Promise((resolve, reject) => {
-    writer.once('error', reject)
-    writer.once('message', (message: FromWriter) => {
-      writer.off('error', reject)
-      resolve(message)
-    })
-  })
-}
-
 export class SqliteLog implements EventLog {
   readonly logId: string
   /** The last run's newest events are missing, so `logId` is new (reliability.md §0.4). */
@@ -88,11 +80,12 @@ export class SqliteLog implements EventLog {
   readonly damagedSessions: Set<string>
   readonly #writer: Worker
   readonly #reader: ReaderThread
+  readonly #reads: Reads
   readonly #options: SqliteLogOptions
   readonly #listeners = new CommitListeners()
-  readonly #stateListeners = new Set<(state: LogState) => void>()
+  readonly #stateListeners = new StateListeners()
   readonly #queue = new GroupCommit((appends) => this.#tell({ kind: 'batch', appends }))
-  readonly #jobs = new Map<number, (error: Error | undefined, value?: unknown) => void>()
+  readonly #jobs = new WriterJobs()
   #head: number
   #commits = 0
   #state: LogState = 'open'
@@ -100,7 +93,6 @@ export class SqliteLog implements EventLog {
   #reopened: (() => void) | undefined
   #closed: Promise<void> | undefined
   #onClosed: (() => void) | undefined
-  #lastJob = 0
 
   constructor(
     writer: Worker,
@@ -121,6 +113,7 @@ export class SqliteLog implements EventLog {
       this.#die(new Error('the writer thread ended'))
     })
     this.#reader = reader
+    this.#reads = new Reads(reader)
     reader.onDeath = (error) => this.#die(error)
     reader.onDamaged = (session) => {
       this.damagedSessions.add(session)
@@ -149,41 +142,28 @@ export class SqliteLog implements EventLog {
     return await new Promise((resolve, reject) => this.#queue.add({ append, resolve, reject }))
   }
 
-  async read(query: EventQuery): Promise<EventPage> {
-    assertQuery(query)
-    const page: EventPage = { events: [], head: -1 }
-    let { after } = query
-    const { maxBytes = pageBytes } = query
-    for (let length = 0; ;) {
-      const limit = query.limit - page.events.length
-      const part = await this.#reader.ask<WirePage>({
-        kind: 'page',
-        query: { ...query, after, limit, maxBytes: maxBytes - length }
-      })
-      for (const event of part.events) {
-        length += event.text.length
-        page.events.push(fromWire(event))
-      }
-      page.head = part.head
-      if (after === query.after && part.oldest !== undefined) page.oldest = part.oldest
-      if (part.damaged.length > 0) page.damaged = [...new Set([...(page.damaged ?? []), ...part.damaged])]
-      if (part.next === undefined) return page
-      if (page.events.length === query.limit || length >= maxBytes) return { ...page, next: part.next }
-      after = part.next
-    }
+  read(query: EventQuery): Promise<EventPage> {
+    return this.#reads.page(query)
   }
 
   rows(table: TableName, where: Row, limit = 1000): Promise<Row[]> {
-    return this.#reader.ask<Row[]>({ kind: 'rows', table, where, limit })
+    return this.#reads.rows(table, where, limit)
   }
 
-  async *exportSession(session: string): AsyncGenerator<Uint8Array> {
-    for (let after: number | undefined = -1; after !== undefined;) {
-      const part: { frames?: Uint8Array; next?: number } = await this.#reader.ask({ kind: 'export', session, after })
-      if (part.frames === undefined) throw new RequestError('UNKNOWN_SESSION')
-      if (part.frames.length > 0) yield part.frames
-      after = part.next
-    }
+  sessions(query: SessionQuery): Promise<SessionPage> {
+    return this.#reads.sessions(query)
+  }
+
+  unfinishedSessions(after: string, limit: number): Promise<string[]> {
+    return this.#reads.unfinishedSessions(after, limit)
+  }
+
+  lastSeq(session: string, type: string): Promise<number> {
+    return this.#reads.lastSeq(session, type)
+  }
+
+  exportSession(session: string): AsyncGenerator<Uint8Array> {
+    return this.#reads.exportSession(session)
   }
 
   async prune(session: string, beforeSeq: number): Promise<void> {
@@ -203,9 +183,7 @@ export class SqliteLog implements EventLog {
   }
 
   onState(listener: (state: LogState) => void): () => void {
-    const own = (state: LogState) => listener(state)
-    this.#stateListeners.add(own)
-    return () => void this.#stateListeners.delete(own)
+    return this.#stateListeners.add(listener)
   }
 
   close(): Promise<void> {
@@ -253,11 +231,7 @@ export class SqliteLog implements EventLog {
       case 'warning':
         return this.#options.onWarning?.(message.message, message.details)
       case 'done':
-        this.#jobs.get(message.id)?.(
-          message.error === undefined ? undefined : new StoreUnavailableError(message.error),
-          message.value
-        )
-        return void this.#jobs.delete(message.id)
+        return this.#jobs.settle(message)
       case 'closed':
         return this.#onClosed?.()
       case 'ready':
@@ -297,13 +271,9 @@ export class SqliteLog implements EventLog {
     for (const waiting of this.#queue.withdraw((append) => this.#isRefused(append))) {
       waiting.reject(new StoreUnavailableError(`the event log is ${state}`))
     }
-    for (const listener of this.#stateListeners) {
-      try {
-        listener(state)
-      } catch (error) {
-        this.#options.onWarning?.('a listener of the event log failed', { reason: String(error) })
-      }
-    }
+    this.#stateListeners.tell(state, (error) =>
+      this.#options.onWarning?.('a listener of the event log failed', { reason: String(error) })
+    )
   }
 
   /** Nothing more can be acknowledged: every append, waiting or sent, fails. */
@@ -315,8 +285,7 @@ export class SqliteLog implements EventLog {
     for (const waiting of [...this.#queue.answered(), ...this.#queue.withdraw(() => true)]) {
       waiting.reject(new StoreUnavailableError(error.message))
     }
-    for (const settle of this.#jobs.values()) settle(error)
-    this.#jobs.clear()
+    this.#jobs.failAll(error)
     this.#options.onFatal?.(error)
   }
 
@@ -324,10 +293,6 @@ export class SqliteLog implements EventLog {
     if (this.#closed !== undefined || this.#trouble === 'fatal') {
       return Promise.reject(new StoreUnavailableError('the event log is closed'))
     }
-    const id = (this.#lastJob += 1)
-    return new Promise((resolve, reject) => {
-      this.#jobs.set(id, (error, value) => (error === undefined ? resolve(value) : reject(error)))
-      this.#tell(message(id))
-    })
+    return this.#jobs.start((id) => this.#tell(message(id)))
   }
 }

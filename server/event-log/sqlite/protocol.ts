@@ -1,5 +1,5 @@
 import type { AdmittedEvent } from '../admission.ts'
-import type { Cell, EventQuery, LogState, Row, TableName, TableWrite } from '../event-log.ts'
+import type { Cell, EventQuery, LogState, Row, SessionQuery, TableName, TableWrite } from '../event-log.ts'
 
 /** An append as the writer thread gets it: the data as text. */
 export interface WireAppend {
@@ -95,6 +95,9 @@ export interface WirePage {
 export type ReadRequest =
   | { kind: 'page'; query: EventQuery }
   | { kind: 'rows'; table: TableName; where: Row; limit: number }
+  | { kind: 'sessions'; query: SessionQuery }
+  | { kind: 'unfinished'; after: string; limit: number }
+  | { kind: 'last-seq'; session: string; type: string }
   | { kind: 'export'; session: string; after: number }
   | { kind: 'suspend' }
 

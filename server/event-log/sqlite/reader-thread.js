@@ -5,6 +5,7 @@ import { openForReading } from './connection.js'
 import { logFiles } from './files.js'
 import { BlobError } from '../blobs.js'
 import { DamagedSession, openPageReader } from './page-reader.js'
+import { openSessionReader } from './session-reader.js'
 import { openSideTables, RefusedWrite } from './side-tables.js'
 
 /** @typedef {import('./protocol.ts').ReadRequest} ReadRequest */
@@ -17,7 +18,7 @@ let connection
 
 function open() {
   const db = openForReading(logFiles(directory).database)
-  return { db, readPage: openPageReader(db), sideTables: openSideTables(db, tables) }
+  return { db, readPage: openPageReader(db), sideTables: openSideTables(db, tables), sessions: openSessionReader(db) }
 }
 
 /** The connection is opened when first needed, and again after it was suspended. */
@@ -33,6 +34,12 @@ function serve(request) {
       return opened().readPage(request.query)
     case 'rows':
       return opened().sideTables.rows(request.table, request.where, request.limit)
+    case 'sessions':
+      return opened().sessions.page(request.query)
+    case 'unfinished':
+      return opened().sessions.unfinished(request.after, request.limit)
+    case 'last-seq':
+      return opened().sessions.lastSeq(request.session, request.type)
     case 'export':
       return exportChunk(request.session, request.after)
     case 'suspend':

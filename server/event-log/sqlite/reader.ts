@@ -1,17 +1,8 @@
-import { Worker } from 'node:worker_threads'
+import type { Worker } from 'node:worker_threads'
 import type { FromReader, ReadRequest, WriterOptions } from './protocol.ts'
 import { RequestError } from '../../errors.ts'
 import { StoreUnavailableError } from '../event-log.ts'
-
-/**
- * Starts a thread of the log. It is plain JS, so it takes no loader along from the command line (half a second with tsx). Its
- * standard output goes nowhere: zstd-codec prints to it, which would corrupt a stdio protocol.
- */
-export function startThread(entry: URL, options: WriterOptions): Worker {
-  const worker = new Worker(entry, { workerData: options, stdout: true, execArgv: [], name: 'event-log' })
-  worker.stdout.resume()
-  return worker
-}
+import { startThread } from './threads.ts'
 
 /** The reader thread, seen from the main one: requests are answered in order. */
 export class ReaderThread {

@@ -118,8 +118,10 @@ describe('a failing disk', () => {
     expect(log).toMatchObject({ hasLostTail: false, damagedSessions: new Set() })
   }
 
-  it.skipIf(!strace).each([['fsync:error=EIO:when=60'], ['pwrite64:error=EIO:when=200']])(
-    'C5: %s: nothing of the failed commit is acknowledged until the log was closed, verified and opened again',
+  it
+    .skipIf(!strace)
+    .each([['fsync:error=EIO:when=60'], ['pwrite64:error=EIO:when=200'], ['pwrite64:error=ENOSPC:when=200']])(
+    'C5, C7: %s: nothing of the failed commit is acknowledged until the log was closed, verified and opened again',
     async (inject) => {
       const { directory, lines, acked } = await appendThrough(inject)
       expect(lines).toContain('state open')
@@ -140,6 +142,22 @@ describe('a failing disk', () => {
     },
     60_000
   )
+})
+
+describe('a directory that cannot be written', () => {
+  const remount = (disk: string, mode: 'ro' | 'rw') => void execFileSync('mount', ['-o', `remount,${mode}`, disk])
+
+  it.skipIf(!isRoot)('C7: a start on a read-only file system is refused in one line, and does not hang', async () => {
+    const disk = smallDisk()
+    const directory = join(disk, 'log')
+    await (await openTestLog({ directory })).close()
+    remount(disk, 'ro')
+    const refused = { code: 'UNUSABLE_DIRECTORY', exitCode: 78, message: expect.not.stringContaining('\n') }
+    await expect(openTestLog({ directory })).rejects.toMatchObject(refused)
+    await expect(openTestLog({ directory: join(disk, 'new') })).rejects.toMatchObject(refused)
+    remount(disk, 'rw')
+    expect(await openTestLog({ directory })).toMatchObject({ state: 'open' })
+  })
 })
 
 describe('a long reader', () => {
