@@ -59,8 +59,11 @@ const closing = '\n</content>'
 export function renderWindow(window: ReadWindow, limit: number): string {
   const rows = window.lines.map(({ number, text }) => `${number}: ${text}\n`).join('')
   const body = `${rows}${rows === '' ? '' : '\n'}${footer(window, limit)}`
-  return `${opening(window.path)}${body}${closing}`
+  return fileEnvelope(window.path, body)
 }
+
+/** What `read` and `write` say of a file, between tags that name it. */
+export const fileEnvelope = (path: string, body: string): string => `${opening(path)}${body}${closing}`
 
 function footer({ offset, lines, totalLines }: ReadWindow, limit: number): string {
   const next = offset + lines.length

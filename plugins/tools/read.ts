@@ -8,6 +8,7 @@ import type { PresentedResult, ResultCard, ToolDefinition } from '../../server/t
 import { definePlugin } from '../define-plugin.ts'
 import { LineWindow } from './read-lines.ts'
 import { languageOf, renderWindow, windowBody } from './read-text.ts'
+import { resolveInWorkspace } from './workspace-path.ts'
 
 /** Lines of a window that asks for no number, and the most it may ask for. */
 const MAX_LINES = 2000
@@ -60,11 +61,7 @@ export function readTool({ files, workspaces, observations }: ReadServices): Too
       if (!isLineNumber(offset)) throw new Error('offset must be a whole number from 1')
       if (!isLineNumber(limit) || limit > MAX_LINES)
         throw new Error(`limit must be a whole number from 1 to ${MAX_LINES}`)
-      const ownOutputs = workspaces.spillDirectoryOf?.(agent)
-      const target = await files.resolve(file_path, {
-        cwd: await workspaces.cwdOf(agent),
-        openRoots: ownOutputs === undefined ? [] : [ownOutputs]
-      })
+      const target = await resolveInWorkspace({ files, workspaces }, file_path, agent)
       const window = new LineWindow(offset, limit)
       const { version } = await files
         .streamText(target, (piece) => window.write(piece), signal)
