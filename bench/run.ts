@@ -1,4 +1,5 @@
 // `npm run bench [-- SECTION…]`: all sections, or those named.
+import { benchCode } from './code.ts'
 import { benchFanOut } from './fan-out.ts'
 import { benchInvoke } from './invoke.ts'
 import { benchLog } from './log.ts'
@@ -10,7 +11,8 @@ const sections = new Map([
   ['pipeline', benchPipeline],
   ['log', benchLog],
   ['fan-out', benchFanOut],
-  ['read', benchRead]
+  ['read', benchRead],
+  ['code', benchCode]
 ])
 const asked = process.argv.slice(2)
 const unknown = asked.filter((name) => !sections.has(name))

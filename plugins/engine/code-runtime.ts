@@ -3,9 +3,9 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { createRunCode, type MountedRuntime } from '../../server/code-mode/run-code.ts'
 import { sdkSections } from '../../server/code-mode/sdk-section.ts'
-import type { RuntimeBudgets } from '../../server/code-runtime/budgets.ts'
 import type { CodeRuntime, ProgramLanguage } from '../../server/code-runtime/code-runtime.ts'
 import { openProcessRuntime } from '../../server/code-runtime/process/process-runtime.ts'
+import type { RuntimeOptions } from '../../server/code-runtime/program-runtime.ts'
 import { openPythonRuntime } from '../../server/code-runtime/python/python-runtime.ts'
 import { openWorkerRuntime } from '../../server/code-runtime/worker/worker-runtime.ts'
 import type { Config } from '../../server/config/schema.ts'
@@ -31,7 +31,9 @@ declare module 'fastify' {
 export const codeRuntime = fp(
   async (fastify: FastifyInstance, config: Config) => {
     const { registry, pipeline, liveEvents } = fastify
-    const opening = open(config)
+    const opening = open(config, (stuck) => {
+      fastify.log.warn({ stuck }, 'worlds of programs have not ended although they were told to')
+    })
     let mounted: MountedRuntime | undefined = opening && {
       language: opening.language,
       run: async (request) => (await opening.runtime).run(request)
@@ -53,7 +55,8 @@ export const codeRuntime = fp(
       registry,
       pipeline,
       runtime: () => mounted,
-      maxParallelSubCalls: config.codeMode.maxParallelSubCalls,
+      ...config.codeMode,
+      maxStoredPayloadBytes: config.calls.maxStoredPayloadBytes,
       append: async (agent, event) => {
         const closing = event.type === 'tool/code-dispatch'
         if (agent instanceof Session) await agent.append([event], { closing })
@@ -70,24 +73,29 @@ export const codeRuntime = fp(
 )
 
 /** Begins to open the configured runtime. Its language is known at once. */
-function open({
-  home,
-  codeRuntime: settings
-}: Config): { language: ProgramLanguage; runtime: Promise<CodeRuntime> } | undefined {
-  const { backend, pythonPath, ...budgets } = settings
+function open(
+  { home, auth, calls, codeRuntime: settings }: Config,
+  onStuck: (count: number) => void
+): { language: ProgramLanguage; runtime: Promise<CodeRuntime> } | undefined {
+  const { backend, pythonPath, ...limits } = settings
+  // What a program says is stored as the result of its call.
+  const maxOutputBytes = Math.min(limits.maxOutputBytes, calls.maxStoredPayloadBytes)
+  const options = { ...limits, maxOutputBytes, onStuck } satisfies RuntimeOptions
   switch (backend) {
     case 'process':
       return {
         language: 'typescript',
-        runtime: hiding(home, (hiddenPaths) => openProcessRuntime({ ...budgets, hiddenPaths }))
+        runtime: hiding([home, auth.tokenFile], (hiddenPaths) => openProcessRuntime({ ...options, hiddenPaths }))
       }
     case 'worker-thread':
-      return { language: 'typescript', runtime: openWorkerRuntime(budgets satisfies RuntimeBudgets) }
+      return { language: 'typescript', runtime: openWorkerRuntime(options) }
     case 'python': {
       const python = pythonPath === undefined ? {} : { pythonPath }
       return {
         language: 'python',
-        runtime: hiding(home, (hiddenPaths) => openPythonRuntime({ ...budgets, ...python, hiddenPaths }))
+        runtime: hiding([home, auth.tokenFile], (hiddenPaths) =>
+          openPythonRuntime({ ...options, ...python, hiddenPaths })
+        )
       }
     }
     case 'off':
@@ -95,7 +103,10 @@ function open({
   }
 }
 
-/** Programs have no business with the server's state. */
-async function hiding(home: string, openWith: (hiddenPaths: string[]) => Promise<CodeRuntime>): Promise<CodeRuntime> {
-  return openWith([await realpath(home)])
+/** Programs have no business with the server's state, or the token that it was started with. */
+async function hiding(
+  paths: (string | undefined)[],
+  openWith: (hiddenPaths: string[]) => Promise<CodeRuntime>
+): Promise<CodeRuntime> {
+  return openWith(await Promise.all(paths.filter((path) => path !== undefined).map((path) => realpath(path))))
 }

@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import type { BoundFunction, RunRequest, RunResult } from '../code-runtime/code-runtime.ts'
 import { deepFreeze } from '../json/deep-freeze.ts'
-import { snapshot } from '../json/lossless.ts'
+import { type JsonValue, snapshot } from '../json/lossless.ts'
 import type { RunContext } from '../pipeline/execution.ts'
 import type { Pipeline } from '../pipeline/pipeline.ts'
 import type { ToolResult } from '../pipeline/result.ts'
 import type { Agent, Scope } from '../scopes/scope.ts'
-import type { ToolDefinition } from '../tools/definition.ts'
+import type { ContentBlock, ToolDefinition } from '../tools/definition.ts'
 import { transportName } from '../tools/reserved-names.ts'
 import { approximateBytes } from './argument-size.ts'
 import { type DispatchedCall, type DispatchEvent, DispatchJournal } from './dispatch-journal.ts'
@@ -28,6 +28,10 @@ export interface BridgeParts {
   pipeline: StagedPipeline & Pick<Pipeline, 'dispatchLogContent'>
   /** Bodies of one program's calls that may overlap; a positive integer (code-mode.md §11). */
   maxParallelSubCalls: number
+  /** Calls that one program may make in all; 0 is no limit. */
+  maxSubCalls: number
+  /** Bytes, about, that the log takes of a call's arguments, and of its content. */
+  maxStoredPayloadBytes: number
   /** Appends an event to an agent's session; the promise settles when that is durable, or failed. */
   append: (agent: Agent, event: DispatchEvent) => Promise<unknown>
   /** Hears of partial output of a call's body. */
@@ -42,6 +46,13 @@ export async function runProgram(
   program: string
 ): Promise<RunResult> {
   return new ProgramRun(parts, exec).run(run, program)
+}
+
+/** The program has the value in any case: only the logged copy gives way. */
+function storable(content: readonly ContentBlock[], maxBytes: number): readonly ContentBlock[] {
+  const bytes = approximateBytes(content as unknown as JsonValue)
+  if (bytes <= maxBytes) return content
+  return [{ type: 'text', text: `(about ${bytes} bytes, more than maxStoredPayloadBytes: they are not stored)` }]
 }
 
 class ProgramRun {
@@ -107,6 +118,13 @@ class ProgramRun {
     if (signal.aborted) throw runIsOver()
     const args = deepFreeze(snapshot(given))
     const bytes = approximateBytes(args)
+    const { maxSubCalls, maxStoredPayloadBytes } = this.#parts
+    if (maxSubCalls > 0 && this.#calls >= maxSubCalls) {
+      throw new Error(`the program has made as many calls as it may (maxSubCalls: ${maxSubCalls})`)
+    }
+    if (bytes > maxStoredPayloadBytes) {
+      throw new Error(`the arguments are too large to be stored (maxStoredPayloadBytes: ${maxStoredPayloadBytes})`)
+    }
     if (this.#heldBytes + bytes > maxHeldBytes) {
       throw new Error(`the calls under way hold more than ${maxHeldBytes / mib} MiB of arguments`)
     }
@@ -159,7 +177,11 @@ class ProgramRun {
     if (agent === undefined) return undefined
     return new DispatchJournal({
       append: (event) => this.#parts.append(agent, event),
-      contentOf: (settled) => this.#parts.pipeline.dispatchLogContent({ agent, ...settled }),
+      contentOf: async (settled) =>
+        storable(
+          await this.#parts.pipeline.dispatchLogContent({ agent, ...settled }),
+          this.#parts.maxStoredPayloadBytes
+        ),
       maxUnwritten: this.#parts.maxParallelSubCalls,
       maxUnwrittenBytes,
       onFailure: (error) => this.#over.abort(error)

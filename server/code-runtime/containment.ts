@@ -19,7 +19,7 @@ const privateTmpBytes = 67_108_864
 /**
  * The ways to start a world's process, the most contained first (code-mode.md §15.2): in a PID namespace of its own, under a user of
  * its own where the server is root, and with kernel limits. Never bwrap as real root: its payload would keep root's rights over
- * /proc/sys. `hiddenPaths` are directories that a world in a namespace finds empty.
+ * /proc/sys. `hiddenPaths` are directories and files that a world in a namespace finds empty.
  */
 export function launchesOf(command: string, args: readonly string[], hiddenPaths: readonly string[] = []): Launch[] {
   const bwrap = executable('/usr/bin/bwrap', '/usr/local/bin/bwrap', '/bin/bwrap')
@@ -36,11 +36,11 @@ export function launchesOf(command: string, args: readonly string[], hiddenPaths
   const program = [command, ...args]
   const ways: Launch[] = []
   if (bwrap !== undefined) {
-    const contained = [
-      bwrap,
-      ...namespaceArgs(hiddenPaths.filter((path) => isReachable(path, users !== undefined))),
-      ...program
-    ]
+    const hidden = hiddenPaths.filter(
+      // What lies in a hidden directory is gone with it.
+      (path) => isReachable(path, users !== undefined) && !hiddenPaths.some((other) => path.startsWith(`${other}/`))
+    )
+    const contained = [bwrap, ...namespaceArgs(hidden), ...program]
     if (limits) ways.push(launch([...limits, ...contained], true, true, users !== undefined))
     ways.push(launch(contained, true, false, users !== undefined))
   }
@@ -60,18 +60,22 @@ function namespaceArgs(hiddenPaths: readonly string[]): string[] {
     ...['--size', String(privateTmpBytes), '--tmpfs', '/tmp'],
     // A server that is itself installed below /tmp: its worlds must still find their program.
     ...(ownCode.startsWith('/tmp/') ? ['--ro-bind', ownCode, ownCode] : []),
-    ...hiddenPaths.flatMap((path) => ['--size', '4096', '--tmpfs', path, '--remount-ro', path]),
+    ...hiddenPaths.flatMap((path) =>
+      statSync(path).isDirectory()
+        ? ['--size', '4096', '--tmpfs', path, '--remount-ro', path]
+        : ['--ro-bind', '/dev/null', path]
+    ),
     ...['--chdir', '/tmp', '--']
   ]
 }
 
 /**
- * Whether a world would find the directory. Mounting over one that its user cannot reach would fail, and the world with it.
+ * Whether a world would find the path. Mounting over one that its user cannot reach would fail, and the world with it.
  */
 function isReachable(path: string, byOthers: boolean): boolean {
   try {
-    if (!statSync(path).isDirectory()) return false
-    for (let at = path; byOthers && at !== dirname(at); at = dirname(at))
+    const directory = statSync(path).isDirectory() ? path : dirname(path)
+    for (let at = directory; byOthers && at !== dirname(at); at = dirname(at))
       if ((statSync(at).mode & 0o001) === 0) return false
     return true
   } catch {

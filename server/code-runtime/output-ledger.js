@@ -3,11 +3,15 @@
  * of strings, and the value or the diagnostic. Whatever the outcome, what is handed on costs at most the limit.
  */
 
+import { hasTooManyValues, maxValues } from './json-text.js'
+
 /** @import { FailureKind } from './code-runtime.ts' */
 /** @import { Outcome, SettledRun } from './keeper/messages.ts' */
 
 /** An entry costs memory beside its bytes: 22 million empty ones would stay below the default limit. */
 export const maxLogEntries = 1_000_000
+/** What comes past the console may come a byte at a time: pieces are joined, or 64 MiB of them would take gigabytes. */
+const joinEvery = 4_096
 
 /**
  * Bytes of a string as UTF-8 JSON, without making it. Counting stops once `limit` is passed.
@@ -57,11 +61,34 @@ function isPair(text, at) {
   return next >= 0xdc00 && next <= 0xdfff
 }
 
+/** What came on one stream past the console. */
+class RawText {
+  /** @type {string[]} */
+  #joined = []
+  /** @type {string[]} */
+  #pieces = []
+
+  get isEmpty() {
+    return this.#joined.length === 0 && this.#pieces.length === 0
+  }
+
+  /** @param {string} text */
+  add(text) {
+    if (this.#pieces.push(text) < joinEvery) return
+    this.#joined.push(this.#pieces.join(''))
+    this.#pieces = []
+  }
+
+  whole() {
+    return this.#joined.concat(this.#pieces).join('')
+  }
+}
+
 export class OutputLedger {
   /** @type {string[]} */
   #logs = []
   /** Bytes that went past the console, per stream: one entry each, after the ordered ones (code-mode.md §6). */
-  #raw = { stdout: '', stderr: '' }
+  #raw = { stdout: new RawText(), stderr: new RawText() }
   #bytes = 2
   #entries = 0
   #limit
@@ -87,8 +114,8 @@ export class OutputLedger {
   /** @param {'stdout' | 'stderr'} stream @param {string} text */
   addRaw(stream, text) {
     if (this.#isOver || text === '') return
-    const isFirst = this.#raw[stream] === ''
-    this.#raw[stream] += text
+    const isFirst = this.#raw[stream].isEmpty
+    this.#raw[stream].add(text)
     this.#charge(jsonStringBytes(text, this.#limit) - (isFirst ? 0 : 2), isFirst)
   }
 
@@ -97,16 +124,20 @@ export class OutputLedger {
    * @param {Outcome} outcome @returns {SettledRun}
    */
   settle(outcome) {
-    const logs = [...this.#logs, this.#raw.stdout, this.#raw.stderr].filter(
-      (text, index) => index < this.#logs.length || text !== ''
-    )
+    const past = [this.#raw.stdout, this.#raw.stderr].filter(({ isEmpty }) => !isEmpty)
+    const logs = this.#logs.concat(past.map((raw) => raw.whole()))
+    const hasTooMany = outcome.type === 'value' && outcome.text !== undefined && hasTooManyValues(outcome.text)
+    if (hasTooMany) return this.#overLimit(logs, `${maxValues} values`)
     const isOver = this.#isOver || (outcome.type === 'failure' && outcome.kind === 'output-limit')
     const room = isOver ? -1 : this.#limit - this.#bytes
     if (outcome.type === 'value' && room >= valueBytes(outcome.text)) return { logs, value: outcome.text }
     if (outcome.type === 'failure' && room >= jsonStringBytes(outcome.message, this.#limit)) {
       return { logs, error: { kind: outcome.kind, message: outcome.message } }
     }
-    return this.#overLimit(logs)
+    return this.#overLimit(
+      logs,
+      this.#entries > maxLogEntries ? `${maxLogEntries} log entries` : `maxOutputBytes (${this.#limit} bytes)`
+    )
   }
 
   /** @param {number} bytes @param {boolean} isEntry */
@@ -116,10 +147,8 @@ export class OutputLedger {
     this.#isOver = this.#bytes > this.#limit || this.#entries > maxLogEntries
   }
 
-  /** The diagnostic comes first, then as much of the logs as still fits. @param {string[]} logs @returns {SettledRun} */
-  #overLimit(logs) {
-    const excess =
-      this.#entries > maxLogEntries ? `${maxLogEntries} log entries` : `maxOutputBytes (${this.#limit} bytes)`
+  /** The diagnostic comes first, then as much of the logs as still fits. @param {string[]} logs @param {string} excess @returns {SettledRun} */
+  #overLimit(logs, excess) {
     const message = jsonStringPrefix(`The program's output exceeds ${excess}.`, this.#limit - 2)
     const room = this.#limit - jsonStringBytes(message)
     /** @type {string[]} */

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import { isLosslessJson, LosslessJsonError, snapshot, type JsonValue } from '../json/lossless.ts'
+import { LosslessJsonError, snapshot, type JsonValue } from '../json/lossless.ts'
 import { stringifyJson } from '../json/serialize.ts'
 import { type BindingShape, shapesOf } from './bindings.ts'
 import type { RuntimeBudgets } from './budgets.ts'
@@ -26,6 +26,11 @@ const maxStuck = 3
 /** The stripper would silently replace it (code-mode.md §7.1). */
 const loneSurrogate = /\p{Surrogate}/u
 
+/** Budgets, and who hears of it when another number of worlds do not end although they were told to (code-mode.md §14.4). */
+export interface RuntimeOptions extends Partial<RuntimeBudgets> {
+  readonly onStuck?: ((count: number) => void) | undefined
+}
+
 /** What makes a backend of its own out of what all of them share. `prepare` turns a program's text into what its world runs. */
 export interface Backend {
   readonly language: ProgramLanguage
@@ -33,6 +38,7 @@ export interface Backend {
   readonly source: WorldSource
   readonly prepare: (program: string) => Promise<Stripped>
   readonly close: () => Promise<void>
+  readonly onStuck?: ((count: number) => void) | undefined
 }
 
 /** The seam's implementation for all backends: they differ in the worlds of their keeper and in how a program is prepared. */
@@ -56,7 +62,11 @@ export class ProgramRuntime implements CodeRuntime {
   /** Rejects with `RuntimeUnavailableError` when no world starts. */
   static async open(backend: Backend, budgets: RuntimeBudgets): Promise<ProgramRuntime> {
     try {
-      return new ProgramRuntime(backend, budgets, await Keeper.open({ source: backend.source, budgets }))
+      return new ProgramRuntime(
+        backend,
+        budgets,
+        await Keeper.open({ source: backend.source, budgets }, backend.onStuck)
+      )
     } catch (error) {
       await backend.close()
       throw error
@@ -188,24 +198,12 @@ async function answer(
   name: string,
   text: string
 ): Promise<void> {
-  const argument = parseArgument(text)
-  if (argument === undefined) return kept.refuse(id, 'The argument is not lossless JSON.', true)
   try {
-    // The keeper has looked both up among the own names of the bindings.
+    // The keeper has looked both up among the own names of the bindings, and has read the argument.
     const call = request.bindings.find((binding) => binding.global === global)!.functions[name]!
-    kept.reply(id, stringifyJson(snapshot(await call(argument.value))))
+    kept.reply(id, stringifyJson(snapshot(await call(JSON.parse(text) as JsonValue))))
   } catch (error) {
-    kept.refuse(id, error instanceof LosslessJsonError ? `The result is ${lossyText(error)}` : messageOf(error), false)
-  }
-}
-
-function parseArgument(text: string): { value: JsonValue } | undefined {
-  try {
-    const value = JSON.parse(text) as JsonValue
-    // Only such a text can hold a number that is lost: -0, or one beyond every double.
-    return /-0|\d[eE]|\d{300}/.test(text) && !isLosslessJson(value) ? undefined : { value }
-  } catch {
-    return undefined
+    kept.refuse(id, error instanceof LosslessJsonError ? `The result is ${lossyText(error)}` : messageOf(error))
   }
 }
 

@@ -9,8 +9,6 @@
 /** Larger frames end the world: one that is never completed must not cost the server more than this. */
 export const maxFrameBytes = 128 * 1024 * 1024
 
-const failureKinds = new Set(['exception', 'invalid-output', 'output-limit'])
-
 /** @param {readonly BindingShape[]} bindings @param {string} program */
 export const startFrame = (bindings, program) => `${JSON.stringify(['start', bindings])}\n${program}`
 
@@ -20,21 +18,37 @@ export const valueReply = (id, valueText) => `["reply",${id},true]\n${valueText}
 /** @param {number} id @param {string} message */
 export const failedReply = (id, message) => JSON.stringify(['reply', id, false, message])
 
+/** Of a longer header only a text is read: parsed as a whole, 128 MiB of `[],[],…` would take gigabytes. */
+const maxHeaderUnits = 65_536
+
+/**
+ * Headers that are a fixed head, one text and a bracket.
+ * @type {[head: string, (text: string) => WorldFrame][]}
+ */
+const textFrames = [
+  ['["log",', (text) => ({ type: 'log', text })],
+  ['["raw","stdout",', (text) => ({ type: 'raw', stream: 'stdout', text })],
+  ['["raw","stderr",', (text) => ({ type: 'raw', stream: 'stderr', text })],
+  ['["failed","exception",', (message) => ({ type: 'failed', kind: 'exception', message })],
+  ['["failed","invalid-output",', (message) => ({ type: 'failed', kind: 'invalid-output', message })],
+  ['["failed","output-limit",', (message) => ({ type: 'failed', kind: 'output-limit', message })]
+]
+
 /**
  * Reads a frame of a world, which is hostile: rebuilt member by member, undefined for anything that no honest world says.
  * @param {unknown} text @returns {WorldFrame | undefined}
  */
 export function parseWorldFrame(text) {
   if (typeof text !== 'string') return undefined
+  for (const [head, frameOf] of textFrames) {
+    if (!text.startsWith(head)) continue
+    const said = text.endsWith(']') ? parsed(text.slice(head.length, -1), '"') : undefined
+    return typeof said === 'string' ? frameOf(said) : undefined
+  }
   const end = text.indexOf('\n')
   const body = end === -1 ? undefined : text.slice(end + 1)
-  /** @type {unknown} */
-  let header
-  try {
-    header = JSON.parse(end === -1 ? text : text.slice(0, end))
-  } catch {
-    return undefined
-  }
+  const length = end === -1 ? text.length : end
+  const header = length > maxHeaderUnits ? undefined : parsed(text.slice(0, length), '[')
   if (!Array.isArray(header)) return undefined
   const [type, first, second, third] = /** @type {unknown[]} */ (header)
   switch (type) {
@@ -42,16 +56,8 @@ export function parseWorldFrame(text) {
       if (!isWhole(first) || typeof second !== 'string' || typeof third !== 'string' || body === undefined)
         return undefined
       return { type, id: first, global: second, name: third, argument: body }
-    case 'log':
-      return typeof first === 'string' ? { type, text: first } : undefined
-    case 'raw':
-      if ((first !== 'stdout' && first !== 'stderr') || typeof second !== 'string') return undefined
-      return { type, stream: first, text: second }
     case 'done':
       return { type, value: body }
-    case 'failed':
-      if (typeof first !== 'string' || !failureKinds.has(first) || typeof second !== 'string') return undefined
-      return { type, kind: /** @type {'exception'} */ (first), message: second }
     case 'exit':
       return isWhole(first) ? { type, code: first } : undefined
     case 'busy':
@@ -62,6 +68,16 @@ export function parseWorldFrame(text) {
       return { type }
     default:
       return undefined
+  }
+}
+
+/** A JSON text that begins as it must; undefined for any other. @param {string} text @param {string} start @returns {unknown} */
+function parsed(text, start) {
+  if (!text.startsWith(start)) return undefined
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
   }
 }
 
@@ -80,11 +96,9 @@ export function encodeFrame(text) {
 /** Cuts the bytes of a pipe into frames. A length beyond the limit throws: nothing after it can be trusted. */
 export class FrameReader {
   #limit
-  /** @type {Buffer[]} */
-  #chunks = []
+  /** The beginning of a frame. It grows by doubling: each chunk on its own would cost more than a byte that it holds. */
+  #bytes = Buffer.alloc(0)
   #held = 0
-  /** Bytes needed before the next frame can be read. */
-  #wanted = 4
 
   /** @param {number} [limit] bytes */
   constructor(limit = maxFrameBytes) {
@@ -93,28 +107,37 @@ export class FrameReader {
 
   /** @param {Buffer} chunk @returns {string[]} the frames that are now complete */
   push(chunk) {
-    this.#chunks.push(chunk)
-    this.#held += chunk.length
     /** @type {string[]} */
     const frames = []
-    if (this.#held < this.#wanted) return frames
-    let bytes = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks)
-    for (;;) {
-      if (bytes.length < 4) {
-        this.#wanted = 4
-        break
-      }
+    let bytes = this.#held === 0 ? chunk : this.#append(chunk)
+    while (bytes.length >= 4) {
       const end = 4 + bytes.readUInt32BE()
       if (end > this.#limit) throw new RangeError('a frame of the world is too large')
-      if (bytes.length < end) {
-        this.#wanted = end
-        break
-      }
+      if (bytes.length < end) break
       frames.push(bytes.toString('utf8', 4, end))
       bytes = bytes.subarray(end)
     }
-    this.#chunks = bytes.length > 0 ? [bytes] : []
-    this.#held = bytes.length
+    this.#keep(bytes)
     return frames
+  }
+
+  /** @param {Buffer} chunk @returns {Buffer} all that is held */
+  #append(chunk) {
+    const length = this.#held + chunk.length
+    if (length > this.#bytes.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(length, Math.min(2 * length, this.#limit)))
+      this.#bytes.copy(larger, 0, 0, this.#held)
+      this.#bytes = larger
+    }
+    chunk.copy(this.#bytes, this.#held)
+    return this.#bytes.subarray(0, length)
+  }
+
+  /** @param {Buffer} rest */
+  #keep(rest) {
+    if (rest.length === 0) this.#bytes = Buffer.alloc(0)
+    else if (rest.buffer !== this.#bytes.buffer || rest.byteOffset !== this.#bytes.byteOffset)
+      this.#bytes = Buffer.from(rest)
+    this.#held = rest.length
   }
 }

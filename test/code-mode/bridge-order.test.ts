@@ -48,7 +48,7 @@ describe('the lane of a program (code-mode.md §13.4)', () => {
     expect(loadConfig().config.codeMode.maxParallelSubCalls).toBe(10)
   })
 
-  it('C042 an exclusive call waits for all before it, and holds all behind it until its post-execute has ended', async () => {
+  it('C042 an exclusive call waits for all before it, and holds all behind it until its post-execute has ended [core-29.scheduling]', async () => {
     const fixture = running((tools) =>
       Promise.all(
         [
@@ -165,7 +165,7 @@ describe('the lane of a program (code-mode.md §13.4)', () => {
     expect(fixture.ev.slice(-4)).toEqual(['S 2 gate_r', 'D 2 gate_r ok', 'S 3 add', 'D 3 add ok'])
   })
 
-  it('C045 what is still queued when the run ends leaves no trace', async () => {
+  it('C045 what is still queued when the run ends leaves no trace [core-29.settlement]', async () => {
     const fixture = running(async (tools) => {
       const settled = [tools['gate_w']!({ id: '1' }), tools['gate_w']!({ id: '2' })]
       fates = settled.map((call) => call.then(() => 'ok', messageOf))
@@ -226,6 +226,41 @@ describe('the lane of a program (code-mode.md §13.4)', () => {
     })
     expect(valueOf(await fixture.run('')).result).toEqual([expect.stringContaining('64 MiB'), 'taken'])
     expect(fixture.ev).toEqual(['S 1 gate_r', 'D 1 gate_r ok', 'S 2 mirror', 'D 2 mirror ok'])
+  })
+
+  it('a program may be given a number of calls: the next is refused, and leaves no trace', async () => {
+    const fixture = running(
+      async (tools) => [
+        await tools['mirror']!(undefined as never).catch(messageOf),
+        await tools['add']!({ a: 1, b: 1 }),
+        await tools['fail']!({}).catch(messageOf),
+        await tools['add']!({ a: 1, b: 1 }).catch(messageOf)
+      ],
+      { maxSubCalls: 2 }
+    )
+    expect(valueOf(await fixture.run('')).result).toEqual([
+      expect.stringContaining('lossless JSON'),
+      2,
+      'deliberate',
+      expect.stringContaining('maxSubCalls: 2')
+    ])
+    expect(fixture.ev).toEqual(['S 1 add', 'D 1 add ok', 'S 2 fail', 'D 2 fail err'])
+    expect(valueOf(await fixture.run('')).logs).toEqual([])
+  })
+
+  it('arguments that are too large to be stored are refused; a content is, in the log alone, replaced', async () => {
+    const long = 'x'.repeat(2_000)
+    const fixture = running(
+      async (tools) => [await tools['echo']!({ value: long }).catch(messageOf), await tools['long']!({})],
+      { maxStoredPayloadBytes: 1_000 }
+    )
+    fixture.tools.register(bareTool('long', { execute: () => long }))
+    expect(valueOf(await fixture.run('')).result).toEqual([
+      expect.stringContaining('maxStoredPayloadBytes: 1000'),
+      long
+    ])
+    expect(fixture.ev).toEqual(['S 1 long', 'D 1 long ok'])
+    expect(JSON.stringify(fixture.events[1]!.data['content'])).toMatch(/2\d{3} bytes.*maxStoredPayloadBytes/)
   })
 
   it('arguments are those of the moment of the call', async () => {

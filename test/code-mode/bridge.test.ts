@@ -88,7 +88,7 @@ describe.each(backends)('programs that call tools, in the %s backend', (_name, o
     expect(textOf(result).replaceAll(/\s/g, '')).toBe(deep)
   })
 
-  it('C031 the shape of a failed call', async () => {
+  it('C031 the shape of a failed call [core-29.errors] [core-30.tool-call-error]', async () => {
     const fixture = fixtureWith()
     const program = `try { await tools.fail({why:'no'}) } catch (e) { return [e instanceof ToolCallError, e instanceof Error,
       Object.keys(e).sort(), e.name, e.toolName, e.message, 'code' in e, 'content' in e] }`
@@ -121,7 +121,7 @@ describe.each(backends)('programs that call tools, in the %s backend', (_name, o
     ])
   })
 
-  it('C032 an uncaught failure of a call fails the run, with the output so far', async () => {
+  it('C032 an uncaught failure of a call fails the run, with the output so far [core-29.errors]', async () => {
     const fixture = fixtureWith()
     const result = await fixture.run("console.log('x'); await tools.fail({})")
     expect(fateOf(result)).toEqual(failedCode)
@@ -150,7 +150,7 @@ describe.each(backends)('programs that call tools, in the %s backend', (_name, o
     expect(fixture.ev).toEqual(['S 1 slow', 'D 1 slow err'])
   })
 
-  it('C040 the events and what they hold; without an agent there are none', async () => {
+  it('C040 the events and what they hold; without an agent there are none [core-23.code-dispatch] [core-29.run-code]', async () => {
     const fixture = fixtureWith()
     const program = 'await tools.echo({value:"one"}); await tools.add({a:1,b:2}); return "k"'
     const result = await fixture.run(program)
@@ -182,7 +182,7 @@ describe.each(backends)('programs that call tools, in the %s backend', (_name, o
     ).toBe('timer')
   })
 
-  it('C046 an early return cancels what still runs', async () => {
+  it('C046 an early return cancels what still runs [core-29.settlement]', async () => {
     const fixture = fixtureWith()
     const program =
       "tools.nap({ms:60000,id:'z'}).catch(() => {}); await new Promise(r=>setTimeout(r,50)); return 'early'"
@@ -228,7 +228,7 @@ describe.each(backends)('programs that call tools, in the %s backend', (_name, o
     ])
   })
 
-  it('C048 contexts go up in order, also when the program fails', async () => {
+  it('C048 contexts go up in order, also when the program fails [core-29.forwarding]', async () => {
     const result = await fixtureWith().run(
       "await tools.tag({t:'1'}); await tools.tag({t:'2'}); throw new Error('late')"
     )
@@ -236,7 +236,7 @@ describe.each(backends)('programs that call tools, in the %s backend', (_name, o
     expect(result.additionalContexts?.map(({ content }) => content)).toEqual([text('ctx:1'), text('ctx:2')])
   })
 
-  it('C048 a conclusion goes up, unless policy made a failure of it', async () => {
+  it('C048 a conclusion goes up, unless policy made a failure of it [core-29.forwarding]', async () => {
     const fixture = fixtureWith()
     expect(await fixture.run('await tools.finish({}); return 1')).toMatchObject({ concludesTurn: true })
     addHook(fixture.tree.global, 'postExecute', (exec, _result, next) =>
@@ -259,7 +259,7 @@ describe.each(backends)('programs that call tools, in the %s backend', (_name, o
     expect(result).not.toHaveProperty('concludesTurn')
   })
 
-  it('C049 images go up as one message each, before the contexts of their call', async () => {
+  it('C049 images go up as one message each, before the contexts of their call [core-29.forwarding]', async () => {
     const fixture = fixtureWith()
     fixture.registry.register(fixture.agent.scope, {
       ...fixture.registry.lookup('pic')!,
@@ -340,10 +340,12 @@ describe.each(backends)('programs that call tools, in the %s backend', (_name, o
     ])
   })
 
-  it('partial output of a call is told under its own id', async () => {
+  it('partial output of a call is told under its own id, and in order with what the program prints', async () => {
     const fixture = fixtureWith()
-    await fixture.run('await tools.chatty({})')
-    expect(fixture.progress).toEqual(['c1:code:1 chatty half way'])
+    await fixture.run('for (let n = 0; n < 5; n += 1) { console.log(n); await tools.chatty({}) }')
+    expect(fixture.progress).toEqual(
+      Array.from({ length: 5 }, (_, n) => [`${n}\n`, `c1:code:${n + 1} chatty half way`]).flat()
+    )
   })
 
   it('hundreds of calls at once, each with its own answer', async () => {
@@ -358,26 +360,34 @@ describe.each(backends)('programs that call tools, in the %s backend', (_name, o
 })
 
 describe('budgets as the bridge meets them', () => {
-  it('waiting for an approval bills no compute time; the wall clock goes on', async () => {
-    const runtime = await openProcessRuntime({ computeMs: 400, spareWorlds: 0 })
-    try {
-      const fixture = new CodeModeFixture({ runtime })
-      addHook(fixture.tree.global, 'preExecute', (exec, next) => (exec.name === 'slow' ? { kind: 'ask' } : next()))
-      await fixture.tools.mount(timeout)
-      let allow = (): void => undefined
-      fixture.approver = () => new Promise((resolve) => (allow = () => resolve({ outcome: 'rejected' })))
-      const result = fixture.run(
-        'const e = await tools.slow({}).catch((e) => e.message); return [e, await tools.add({ a: 1, b: 1 })]'
-      )
-      await until(() => fixture.ev.length === 1)
-      // Longer than what the program may compute, and than the deadline of the tool.
-      await new Promise((resolve) => setTimeout(resolve, 900))
-      allow()
-      expect(valueOf(await result).result).toEqual([expect.stringContaining('refused'), 2])
-    } finally {
-      await runtime.dispose()
-    }
-  }, 30_000)
+  const waits: [string, () => Promise<CodeRuntime>, program: string][] = [
+    ['process', () => openProcessRuntime({ computeMs: 400, spareWorlds: 0 }), 'return await tools.quick({})'],
+    ['worker-thread', () => openWorkerRuntime({ computeMs: 400, spareWorlds: 0 }), 'return await tools.quick({})'],
+    ['python', () => openPythonRuntime({ computeMs: 400, spareWorlds: 0 }), 'return await tools.quick({})']
+  ]
+  it.each(waits)(
+    'F75 waiting for a person bills neither compute time nor a tool’s deadline, %s',
+    async (_name, open, program) => {
+      const runtime = await open()
+      try {
+        const fixture = new CodeModeFixture({ runtime })
+        fixture.tools.register(bareTool('quick', { timeoutMs: 500, execute: () => 'done' }))
+        addHook(fixture.tree.global, 'preExecute', (exec, next) => (exec.name === 'quick' ? { kind: 'ask' } : next()))
+        await fixture.tools.mount(timeout)
+        let allow = (): void => undefined
+        fixture.approver = () => new Promise((resolve) => (allow = () => resolve({ outcome: 'allowed-once' })))
+        const result = fixture.run(program)
+        await until(() => fixture.ev.length === 1)
+        // Longer than what the program may compute, and than the deadline of the tool.
+        await new Promise((resolve) => setTimeout(resolve, 900))
+        allow()
+        expect(valueOf(await result).result).toBe('done')
+      } finally {
+        await runtime.dispose()
+      }
+    },
+    30_000
+  )
 
   it('at the wall limit a waiting ask is withdrawn', async () => {
     const runtime = await openProcessRuntime({ maxWallMs: 700, spareWorlds: 0 })
@@ -434,31 +444,5 @@ describe('budgets as the bridge meets them', () => {
     expect(fixture.gates.aborted).toEqual(['g'])
     const later = await fixture.run('return 1')
     expect([codeOf(later), messageIn(later)]).toEqual(['none', expect.stringContaining('disposed')])
-  }, 30_000)
-})
-
-describe('in Python', () => {
-  it('calls, failures, order and events are the same', async () => {
-    const runtime = await openPythonRuntime({ spareWorlds: 0 })
-    try {
-      const fixture = new CodeModeFixture({ runtime })
-      const program = `
-import asyncio
-try:
-    await tools.fail({'why': 'no'})
-except ToolCallError as error:
-    seen = [error.toolName, str(error)]
-sums = await asyncio.gather(*[tools.add({'a': n, 'b': 1}) for n in range(3)])
-print('said')
-return [seen, sums, await tools['my-tool']({})]`
-      expect(valueOf(await fixture.run(program))).toEqual({
-        logs: ['said'],
-        result: [['fail', 'no'], [1, 2, 3], 'my-tool-ok']
-      })
-      expect(fixture.ev.slice(0, 2)).toEqual(['S 1 fail', 'D 1 fail err'])
-      expect(fixture.ev).toHaveLength(10)
-    } finally {
-      await runtime.dispose()
-    }
   }, 30_000)
 })

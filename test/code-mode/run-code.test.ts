@@ -49,7 +49,7 @@ describe('run_code (code-mode.md §2)', () => {
     expect(Object.keys(valueOf(result))).toEqual('value' in outcome ? ['logs', 'result'] : ['logs'])
   })
 
-  it('a failed run: kind, diagnostic, and the output only if there is any (§2.5)', async () => {
+  it('a failed run: kind, diagnostic, and the output only if there is any (§2.5) [core-30.code-run]', async () => {
     const outcome = (logs: string[]): RunResult => ({ logs, error: { kind: 'timeout', message: 'too long' } })
     const silent = await new CodeModeFixture({ runtime: answering(() => outcome([])) }).run('')
     expect(silent).toMatchObject({

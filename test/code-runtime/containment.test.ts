@@ -8,8 +8,7 @@ import { launchesOf } from '../../server/code-runtime/containment.ts'
 import type { Launch } from '../../server/code-runtime/keeper/messages.ts'
 import { openProcessRuntime } from '../../server/code-runtime/process/process-runtime.ts'
 import { ProgramRuntime } from '../../server/code-runtime/program-runtime.ts'
-import { processesNaming, runProgram } from '../helpers/code-runtime.ts'
-import { temporaryDirectory } from '../helpers/temporary-directory.ts'
+import { openDirectory, processesNaming, runProgram } from '../helpers/code-runtime.ts'
 import { until } from '../helpers/until.ts'
 
 const relay = fileURLToPath(new URL('../../server/code-runtime/process/relay.js', import.meta.url))
@@ -68,17 +67,26 @@ describe('the ways to start a world (§15.2)', { timeout: 60_000 }, () => {
     await expect(open([broken])).rejects.toThrow(/No world for programs can be started.*ENOENT/)
   })
 
-  it('hides directories where there is a namespace, unless the world cannot reach them anyway', async () => {
-    const [hidden, closed] = [join(temporaryDirectory(), 'open'), join(temporaryDirectory(), 'closed')]
-    for (const path of [hidden, closed]) {
-      mkdirSync(path)
-      writeFileSync(join(path, 'secret'), 'x')
-      chmodSync(dirname(path), path === hidden ? 0o755 : 0o700)
+  it('hides directories and files where there is a namespace, unless the world cannot reach them anyway', async () => {
+    const [open, closed] = [openDirectory(), openDirectory()]
+    const files = [
+      join(open, 'home', 'secret'),
+      join(open, 'home', 'token'),
+      join(open, 'token'),
+      join(closed, 'secret')
+    ]
+    for (const path of files) {
+      mkdirSync(dirname(path), { recursive: true })
+      writeFileSync(path, 'x')
     }
-    const runtime = await openProcessRuntime({ spareWorlds: 0, hiddenPaths: [hidden, closed, '/nowhere/at/all'] })
-    const program = `const fs = await import('node:fs'); return ${JSON.stringify([hidden, closed])}.map((path) => { try { return fs.readFileSync(path + '/secret', 'utf8') } catch (e) { return e.code } })`
+    const seen = join(open, 'seen')
+    writeFileSync(seen, 'x')
+    chmodSync(closed, 0o700)
+    const hiddenPaths = [join(open, 'home'), ...files.slice(1, 3), closed, '/nowhere/at/all']
+    const runtime = await openProcessRuntime({ spareWorlds: 0, hiddenPaths })
+    const program = `const fs = await import('node:fs'); return ${JSON.stringify([...files, seen])}.map((path) => { try { return fs.readFileSync(path, 'utf8') } catch (e) { return '' } })`
     const { value } = await runProgram(runtime, program)
-    if (runtime.containment.pidNamespace) expect(value).not.toContain('x')
+    if (runtime.containment.pidNamespace) expect(value).toEqual(['', '', '', '', 'x'])
     expect(runtime.containment).toEqual(launches[0]?.containment)
     await runtime.dispose()
   })

@@ -10,7 +10,7 @@ const failed = (kind: FailureKind, message: unknown = expect.any(String)) =>
   expect.objectContaining({ error: { kind, message } }) as RunResult
 const containing = (text: string) => expect.stringContaining(text) as string
 
-/** A few of C23; all of them are tried where the text is made (world/lossless-text.test.ts). */
+/** A few of C023; all of them are tried where the text is made (world/lossless-text.test.ts). */
 const rejectedCompletions = [
   'NaN',
   'new Map()',
@@ -60,12 +60,12 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
   }, 30_000)
 
   describe('values', () => {
-    check('C21 a plain program', async () => {
+    check('C021 a plain program', async () => {
       const program = "interface P{x:number}\nconst p: P = {x:1} as P;\nconsole.log('point', p);\nreturn p.x + 1"
       await expect(run(program)).resolves.toEqual({ logs: ['point { x: 1 }'], value: 2 })
     })
 
-    check('C22 completions of every root, and none', async () => {
+    check('C022 completions of every root, and none', async () => {
       for (const value of ['null', '0', '""', '[1,{"a":[null]}]']) {
         await expect(run(`return ${value}`)).resolves.toEqual({ logs: [], value: JSON.parse(value) })
       }
@@ -74,7 +74,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       await expect(run('return { then(r) { r(5) } }')).resolves.toMatchObject({ value: 5 })
     })
 
-    check('C23 completions that are not lossless JSON', async () => {
+    check('C023 completions that are not lossless JSON', async () => {
       const outcomes = await Promise.all(rejectedCompletions.map((expression) => run(`return ${expression}`)))
       expect(outcomes.map(({ error }) => error?.kind)).toEqual(rejectedCompletions.map(() => 'invalid-output'))
       await expect(run('return { rows: [{}, { at: new Date(0) }] }')).resolves.toEqual(
@@ -95,7 +95,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       }
     )
 
-    check('C25 lossy arguments never reach the function', async () => {
+    check('C025 lossy arguments never reach the function', async () => {
       const seen: unknown[] = []
       const functions = fixtureFunctions({ mirror: async (value) => seen.push(value) })
       const program = `const cycle = []; cycle.push(cycle); const messages = []
@@ -108,7 +108,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       expect(seen).toEqual([{}])
     })
 
-    check('C28 depth in all three positions', async () => {
+    check('C028 depth in all three positions', async () => {
       const { value } = await run(
         `let v = 'leaf'; for (let i = 0; i < 3000; i += 1) v = [v]\nreturn await tools.mirror(v)`
       )
@@ -121,7 +121,30 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       })
     })
 
-    check('C28 intermediate values are not charged', () =>
+    check('arguments and completions of more values than the server can look at', async () => {
+      await expect(
+        run('const one = {}; return await tools.mirror(new Array(300_000).fill(one)).catch((e) => e.message)')
+      ).resolves.toMatchObject({ value: containing('250000 values') })
+      await expect(run('return new Array(300_000).fill(0)')).resolves.toEqual(
+        failed('output-limit', containing('250000 values'))
+      )
+    })
+
+    check('calls under way hold so many bytes of arguments; when they are done, so may others', async () => {
+      const program = `const text = 'x'.repeat(24 * 1024 * 1024)
+        const calls = [tools.hold(text), tools.hold(text)]
+        const refused = await tools.mirror(text).catch((e) => e.message)
+        await tools.release(1); await Promise.all(calls)
+        return [refused, await tools.hold(text)]`
+      let release = (): void => undefined
+      const held = new Promise<void>((resolve) => (release = resolve))
+      const functions = fixtureFunctions({ hold: async () => (await held, 1), release: async () => (release(), 1) })
+      await expect(run(program, { bindings: [toolsBinding(functions)] })).resolves.toMatchObject({
+        value: [containing('64 MiB'), 1]
+      })
+    })
+
+    check('C028 intermediate values are not charged', () =>
       using({ maxOutputBytes: 200 }, async (own) => {
         await expect(runProgram(own, "return (await tools.mirror('x'.repeat(1e6))).length")).resolves.toEqual({
           logs: [],
@@ -144,7 +167,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
   })
 
   describe('the world', () => {
-    check('C30 output in order and in form', async () => {
+    check('C030 output in order and in form', async () => {
       const program = `console.log('a'); process.stdout.write('b\\n'); process.stderr.write('c'); console.error({ k: 1n }); console.log(); await new Promise(r => process.stdout.write('d', r)); return typeof console.table`
       await expect(run(program)).resolves.toEqual({ logs: ['a', 'b\n', 'c', '{ k: 1n }', '', 'd'], value: 'undefined' })
       await expect(
@@ -159,7 +182,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       await expect(run(program)).resolves.toEqual({ logs: ['l', 'raw', 'past'] })
     })
 
-    check('C14 names of every kind are own functions that cannot be changed', async () => {
+    check('C014 names of every kind are own functions that cannot be changed', async () => {
       const program = `const tried = []; try { tools.add = 1 } catch (e) { tried.push(e.name) }
         return [await tools["my-tool"]({}), await tools["3d"]({}), await tools.class({}), await tools["__proto__"]({}), await tools.constructor({}), typeof tools.toString, Object.getPrototypeOf(tools), tried, tools.add.name]`
       const { value } = await run(program)
@@ -176,7 +199,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       ])
     })
 
-    check('C65 an empty environment', async () => {
+    check('C065 an empty environment', async () => {
       const program = `return [Object.keys(process.env), process.execArgv.length, typeof require, typeof module, JSON.stringify(globalThis.workerData ?? null), String(this), (await import('node:worker_threads')).workerData ?? null]`
       await expect(run(program)).resolves.toEqual({
         logs: [],
@@ -184,7 +207,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       })
     })
 
-    check('C66 a fresh world for every run', async () => {
+    check('C066 a fresh world for every run', async () => {
       await run("globalThis.leak = 1; Object.prototype.leak = 2; process.env.L = '3'; tools.extra = 4; return 1")
       const look =
         'return [typeof globalThis.leak, ({}).leak ?? null, Object.keys(process.env).length, typeof tools.extra]'
@@ -206,6 +229,14 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       await expect(run(program, { bindings })).resolves.toEqual({ logs: [], value: [2, 'no', 'Error', 'function', []] })
     })
 
+    check('log entries are told before the call that follows them is made', async () => {
+      const heard: string[] = []
+      const functions = fixtureFunctions({ mirror: async (name) => (heard.push(`call ${String(name)}`), 1) })
+      const program = `for (let n = 0; n < 20; n += 1) { console.log('log ' + n); await tools.mirror(n) }`
+      await run(program, { bindings: [toolsBinding(functions)], onLog: (text) => heard.push(text) })
+      expect(heard).toEqual(Array.from({ length: 20 }, (_, n) => [`log ${n}`, `call ${n}`]).flat())
+    })
+
     check('log entries are told as they come', async () => {
       const heard: string[] = []
       let heardBefore = -1
@@ -218,21 +249,21 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
   })
 
   describe('errors', () => {
-    check('C31 the shape of a failed call', async () => {
+    check('C031 the shape of a failed call', async () => {
       const program = `try { await tools.fail({why:'no'}) } catch (e) { return [e instanceof ToolCallError, e instanceof Error, Object.keys(e).sort(), e.name, e.toolName, e.message, 'code' in e, 'content' in e, ToolCallError.name] }`
       await expect(run(program)).resolves.toMatchObject({
         value: [true, true, ['name', 'toolName'], 'ToolCallError', 'fail', 'no', false, false, 'ToolCallError']
       })
     })
 
-    check('C32 an uncaught failure, with the line of the call', async () => {
+    check('C032 an uncaught failure, with the line of the call', async () => {
       await expect(run("console.log('x')\nawait tools.fail({})")).resolves.toEqual({
         logs: ['x'],
         error: { kind: 'exception', message: 'ToolCallError: deliberate\n    at program:2:13' }
       })
     })
 
-    check('C33 lines without paths', async () => {
+    check('C033 lines without paths', async () => {
       await expect(run('const a: number = 1\n\nthrow new TypeError("bad")')).resolves.toEqual(
         failed('exception', 'TypeError: bad\n    at program:3:7')
       )
@@ -242,7 +273,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       expect(JSON.stringify(own)).not.toMatch(/node:internal|code-runtime|file:/)
     })
 
-    check('C34 what is not erasable', async () => {
+    check('C034 what is not erasable', async () => {
       const refused = [
         'enum E {A}',
         'const enum E {A}',
@@ -267,7 +298,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       await expect(run('return "\ud800"')).resolves.toEqual(failed('exception'))
     })
 
-    check('C37 thrown values', async () => {
+    check('C037 thrown values', async () => {
       await expect(run('throw "s"')).resolves.toEqual(failed('exception', 's'))
       await expect(run('throw undefined')).resolves.toEqual(failed('exception', 'undefined'))
       await expect(run('throw {a:1}')).resolves.toEqual(failed('exception', '{ a: 1 }'))
@@ -278,7 +309,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       )
     })
 
-    check('C38 F75 stray failures', async () => {
+    check('C038 F75 stray failures', async () => {
       await expect(run('tools.fail({}); await new Promise(r=>setTimeout(r,2000)); return 1')).resolves.toEqual(
         failed('exception', containing('deliberate'))
       )
@@ -307,7 +338,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
   })
 
   describe('budgets', () => {
-    check('C51 F75 hot loops', async () => {
+    check('C051 F75 hot loops', async () => {
       await expect(runProgram(hasty, "console.log('in'); for(;;){}")).resolves.toEqual({
         logs: ['in'],
         error: { kind: 'timeout', message: expect.stringMatching(/compute.*500/) }
@@ -334,7 +365,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       await expect(runProgram(hasty, program)).resolves.toEqual(failed('timeout', containing('compute')))
     })
 
-    check('C53 F77 waiting is free, idling is not endless', async () => {
+    check('C053 F77 waiting is free, idling is not endless', async () => {
       await expect(runProgram(hasty, "return await tools.nap({ms:1000,id:'n'})")).resolves.toEqual({
         logs: [],
         value: 'n'
@@ -344,7 +375,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       )
     })
 
-    check('C54 the ledger to the byte', async () => {
+    check('C054 the ledger to the byte', async () => {
       const cases: [program: string, passes: number, kind?: FailureKind][] = [
         ['console.log("héllo"); return [1,2,3]', 17],
         ['console.log("abc"); throw "xy"', 11, 'exception']
@@ -388,7 +419,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       })
     )
 
-    check('C56 R4 floods', () =>
+    check('C056 R4 floods', () =>
       using({ maxOutputBytes: 4 * 1024 * 1024 }, async (own) => {
         const before = process.memoryUsage().rss
         for (const write of [
@@ -435,7 +466,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       })
     )
 
-    check('C58 abort', async () => {
+    check('C058 abort', async () => {
       const stop = new AbortController()
       const functions = fixtureFunctions({ mirror: async () => (setTimeout(() => stop.abort('user-cancel'), 50), 1) })
       const outcome = run("console.log('in'); await tools.mirror(1); for(;;){}", {
@@ -451,7 +482,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
   })
 
   describe('hostile programs and the end', () => {
-    check('C61 process.exit', async () => {
+    check('C061 process.exit', async () => {
       await expect(run("console.log('a'); process.exit(7)")).resolves.toEqual({
         logs: ['a'],
         error: { kind: 'worker-exit', message: containing('7') }
@@ -461,7 +492,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       expect(error).toBeDefined()
     })
 
-    check('C62 the heap', async () => {
+    check('C062 the heap', async () => {
       await expect(runProgram(tight, 'const h=[]; for(;;) h.push(new Array(1e4).fill(1))')).resolves.toEqual(
         failed('worker-exit', containing('memory'))
       )
@@ -500,7 +531,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       await expect(run('return 1', { bindings: [{ global: 'console', functions: {} }] })).rejects.toThrow('reserved')
     })
 
-    check('C67 disposal', async () => {
+    check('C067 disposal', async () => {
       const own = await open({ spareWorlds: 1 })
       let calls = 0
       const functions = fixtureFunctions({ mirror: async () => ((calls += 1), new Promise(() => {})) })

@@ -4,12 +4,13 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { CodeRuntime } from '../../server/code-runtime/code-runtime.ts'
 import { openProcessRuntime } from '../../server/code-runtime/process/process-runtime.ts'
+import { openPythonRuntime } from '../../server/code-runtime/python/python-runtime.ts'
 import { processesNaming, runProgram } from '../helpers/code-runtime.ts'
 import { until } from '../helpers/until.ts'
 
 // Each file says in its first line how the program may end: a failure kind, or `value`. After each of them the server's process is the
 // same, the next program succeeds, no process is left, and memory is back in bounds (code-mode.md §0, §15; F56, F61, F62, F75, F77).
-const folder = join(import.meta.dirname, '../fixtures/programs/hostile')
+const fixtures = join(import.meta.dirname, '../fixtures/programs')
 const megabyte = 1024 * 1024
 const outputBytes = megabyte / 4
 
@@ -23,14 +24,44 @@ const generated: [name: string, kinds: string, program: string][] = [
   ['a megabyte of text', 'exception', `return 1 //${'x'.repeat(2 * megabyte)}`]
 ]
 
-const programs = readdirSync(folder)
-  .map((file): [string, string, string] => {
-    const [first = '', ...rest] = readFileSync(join(folder, file), 'utf8').split('\n')
-    return [file.replace('.txt', '').replaceAll('-', ' '), first.replace('// ', ''), rest.join('\n')]
-  })
-  .concat(generated)
+const generatedPython: [name: string, kinds: string, program: string][] = [
+  ['parentheses', 'exception', `return ${'('.repeat(20_000)}1${')'.repeat(20_000)}`],
+  ['signs', 'exception, worker-exit, value', `return ${'-'.repeat(100_000)}1`],
+  ['a chain of members', 'exception, worker-exit', `return x${'.b'.repeat(50_000)}`],
+  ['a chain of operators', 'exception, worker-exit, value', `return ${'1+'.repeat(50_000)}1`],
+  ['a null byte', 'exception', 'return 1\0']
+]
 
-describe.concurrent('hostile programs', () => {
+const programsIn = (folder: string): [name: string, kinds: string, program: string][] =>
+  readdirSync(join(fixtures, folder)).map((file) => {
+    const [first = '', ...rest] = readFileSync(join(fixtures, folder, file), 'utf8').split('\n')
+    return [file.replace('.txt', '').replaceAll('-', ' '), first.replace(/^(\/\/|#) /, ''), rest.join('\n')]
+  })
+
+const languages = [
+  [
+    'TypeScript',
+    {
+      open: openProcessRuntime,
+      programs: [...programsIn('hostile'), ...generated],
+      least: 90,
+      next: 'return [await tools.add({ a: 1, b: 2 }), typeof leak]',
+      value: [3, 'undefined']
+    }
+  ],
+  [
+    'Python',
+    {
+      open: openPythonRuntime,
+      programs: [...programsIn('hostile-python'), ...generatedPython],
+      least: 50,
+      next: "return [await tools.add({'a': 1, 'b': 2}), 'leak' in globals()]",
+      value: [3, false]
+    }
+  ]
+] as const
+
+describe.concurrent.each(languages)('hostile programs in %s', (_language, { open, programs, least, next, value }) => {
   // One ends hot loops soon, the other lets allocations come as far as their own limit on a busy machine.
   let hasty: CodeRuntime
   let patient: CodeRuntime
@@ -44,9 +75,9 @@ describe.concurrent('hostile programs', () => {
       maxRssMb: 220,
       spareWorlds: 2
     }
-    hasty = await openProcessRuntime({ ...limits, computeMs: 400, maxWallMs: 2_500 })
-    patient = await openProcessRuntime({ ...limits, computeMs: 30_000 })
-    await runProgram(hasty, 'return 1')
+    hasty = await open({ ...limits, computeMs: 400, maxWallMs: 2_500 })
+    patient = await open({ ...limits, computeMs: 30_000 })
+    await runProgram(hasty, next)
     baseline = process.memoryUsage().rss
   }, 60_000)
 
@@ -54,27 +85,25 @@ describe.concurrent('hostile programs', () => {
     await Promise.all([hasty.dispose(), patient.dispose()])
   }, 30_000)
 
-  it('there are at least sixty', () => {
-    expect(programs.length).toBeGreaterThanOrEqual(60)
+  it('are many', () => {
+    expect(programs.length).toBeGreaterThanOrEqual(least)
   })
 
   it.each(programs)('%s → %s', { timeout: 120_000 }, async (_name, kinds, text) => {
     const runtime = kinds.includes('timeout') ? hasty : patient
     const nonce = `hostile-${randomUUID()}`
     const program = text.replaceAll('NONCE', nonce).replaceAll('SERVERPID', String(process.pid))
-    const { value, logs, error } = await runProgram(runtime, program)
+    const outcome = await runProgram(runtime, program)
 
+    const { logs, error } = outcome
     expect(kinds.split(', '), error?.message).toContain(error?.kind ?? 'value')
     expect(JSON.stringify(logs).length + (error ? JSON.stringify(error.message).length : 0)).toBeLessThanOrEqual(
       outputBytes
     )
     expect(error?.message ?? '').not.toMatch(/\/server\/|node:internal/)
-    if (error) expect(value).toBeUndefined()
+    if (error) expect(outcome.value).toBeUndefined()
 
-    await expect(runProgram(runtime, 'return [await tools.add({ a: 1, b: 2 }), typeof leak]')).resolves.toEqual({
-      value: [3, 'undefined'],
-      logs: []
-    })
+    await expect(runProgram(runtime, next)).resolves.toEqual({ value, logs: [] })
     await until(() => processesNaming(nonce).length === 0)
     await until(() => process.memoryUsage().rss < baseline + 300 * megabyte)
     expect(runtime.load().stuck).toBe(0)

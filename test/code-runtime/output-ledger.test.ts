@@ -6,6 +6,7 @@ import {
   jsonStringPrefix,
   maxLogEntries
 } from '../../server/code-runtime/output-ledger.js'
+import { maxValues } from '../../server/code-runtime/json-text.js'
 import { jsonString } from '../helpers/json-arbitraries.ts'
 
 const bytes = (value: unknown) => Buffer.byteLength(JSON.stringify(value))
@@ -46,7 +47,7 @@ describe('the ledger (§10)', () => {
     return ledger.settle(outcome)
   }
 
-  it('C54 passes exactly at the limit', () => {
+  it('C054 passes exactly at the limit', () => {
     const value = { type: 'value', text: '[1,2,3]' } as const
     expect(settled(17, ['héllo'], value)).toEqual({ logs: ['héllo'], value: '[1,2,3]' })
     expect(settled(16, ['héllo'], value).error?.kind).toBe('output-limit')
@@ -86,6 +87,22 @@ describe('the ledger (§10)', () => {
     ledger.addRaw('stdout', 'o1')
     ledger.addRaw('stdout', 'o2')
     expect(ledger.settle({ type: 'value', text: undefined }).logs).toEqual(['', 'o1o2', 'e'])
+  })
+
+  it('puts together what comes a byte at a time', () => {
+    const ledger = new OutputLedger(100_000)
+    for (let count = 0; count < 10_000; count += 1) ledger.addRaw('stdout', String(count % 10))
+    expect(ledger.settle({ type: 'value', text: undefined }).logs).toEqual(['0123456789'.repeat(1_000)])
+  })
+
+  it('refuses a value of more parts than the server can look at', () => {
+    const { value, error } = settled(1e6, ['l'], { type: 'value', text: `[${'0,'.repeat(maxValues)}0]` })
+    expect([value, error?.kind, error?.message]).toEqual([
+      undefined,
+      'output-limit',
+      expect.stringContaining(`${maxValues} values`)
+    ])
+    expect(settled(1e6, [], { type: 'value', text: `[${'0,'.repeat(maxValues - 1)}0]` }).error).toBeUndefined()
   })
 
   it('charges a number by what JSON makes of it', () => {

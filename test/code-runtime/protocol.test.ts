@@ -31,6 +31,15 @@ describe('frames on a pipe', () => {
     )
   })
 
+  it('of one byte at a time are put together, and what is left over is kept', () => {
+    const reader = new FrameReader()
+    const bytes = Buffer.concat([encodeFrame('a'.repeat(5_000)), encodeFrame('b')])
+    const found = [...bytes].flatMap((byte) => reader.push(Buffer.from([byte])))
+    expect(found).toEqual(['a'.repeat(5_000), 'b'])
+    expect(reader.push(Buffer.concat([encodeFrame('c'), encodeFrame('d').subarray(0, 3)]))).toEqual(['c'])
+    expect(reader.push(encodeFrame('d').subarray(3))).toEqual(['d'])
+  })
+
   it('end the world when they claim to be too large', () => {
     expect(() => new FrameReader().push(Buffer.from([0xff, 0xff, 0xff, 0xff]))).toThrow(RangeError)
     expect(() => new FrameReader(8).push(encodeFrame('123456'))).toThrow(RangeError)
@@ -89,6 +98,22 @@ describe('frames of a world (§8)', () => {
         }
       )
     )
+  })
+
+  it('of which a part could cost gigabytes are not parsed', () => {
+    const many = '[],'.repeat(50_000)
+    for (const text of [
+      `[${many}0]`,
+      `["log",${many}0]`,
+      `["failed","exception",${many}"x"]`,
+      `["call",1,"t","f",${many}0]\n1`
+    ]) {
+      expect(parseWorldFrame(text)).toBeUndefined()
+    }
+    expect(parseWorldFrame(`["log","${'x'.repeat(200_000)}"]`)).toMatchObject({ type: 'log' })
+    expect(parseWorldFrame(`["done"]\n"${'x'.repeat(200_000)}"`)).toMatchObject({ type: 'done' })
+    for (const text of ['["log","a","b"]', '["log","a"', '["log",["a"]]', '["log","a"]x', '["raw","stdout"]'])
+      expect(parseWorldFrame(text), text).toBeUndefined()
   })
 
   it('to a world hold names and messages of any characters in one line', () => {

@@ -1,8 +1,11 @@
+import { chmodSync, readdirSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ask } from '../../server/pipeline/decisions.ts'
 import { TestApp } from '../helpers/app.ts'
 import { briefDispatch, fixtureTools, Gates } from '../helpers/code-mode-fixture.ts'
 import { EventClient, serveApp } from '../helpers/served-app.ts'
+import { openDirectory } from '../helpers/code-runtime.ts'
 import { until } from '../helpers/until.ts'
 
 /** The whole server with code mode in its scope `agent`, where the fixture tools of the code-mode cases are. */
@@ -25,7 +28,7 @@ const program = (code: string, more: Record<string, unknown> = {}) => ({
 const session = 'agent:default'
 
 describe('run_code through the wire', () => {
-  it('C040 one run: answer, log and live events agree', async () => {
+  it('C040 one run: answer, log and live events agree [core-23.code-dispatch]', async () => {
     const app = await startCodeApp()
     const client = await EventClient.open(app.served)
     await client.ask({ type: 'subscribe', id: 'a', scope: 'agent' })
@@ -64,8 +67,8 @@ describe('run_code through the wire', () => {
       .map(({ event }) => event as { type: string; data: { callId: string; chunk: string } } | undefined)
       .filter((event) => event?.type === 'tool/progress')
       .map((event) => [event!.data.callId, event!.data.chunk])
-    // What is printed and what calls report come on ways of their own.
-    expect(chunks.toSorted(([a = ''], [b = '']) => a.localeCompare(b))).toEqual([
+    // In the order of the program, whatever way they come.
+    expect(chunks).toEqual([
       ['c1', 'said\n'],
       ['c1:code:2', 'half way']
     ])
@@ -114,6 +117,56 @@ describe('run_code through the wire', () => {
     const app = new TestApp(await serveApp({ 'codeRuntime.backend': 'process' }))
     app.app.tools.child('agent').presentAs('code')
     expect((await app.invoke(program('return 1'))).value).toEqual({ logs: [], result: 1 })
+  })
+
+  it('the mode of a scope is chosen by name; code waits for the runtime, native does not, and the default comes back [core-7.10]', async () => {
+    const app = new TestApp(await serveApp({ 'codeRuntime.backend': 'process' }))
+    app.app.tools.child('agent')
+    const path = '/scopes/agent/presentation'
+    const put = async (mode?: string) => (await app.served.call(path, { method: 'PUT', json: { mode } })).status
+    const direct = async () =>
+      (await app.invoke({ scope: 'agent', name: 'echo', arguments: { text: 'x' } })).error?.info?.code
+    expect(await put()).toBe(400)
+    expect(await put('loud')).toBe(400)
+    expect(await put('code')).toBe(200)
+    // The first program is there before the runtime is.
+    expect((await app.invoke(program('return 1'))).value).toEqual({ logs: [], result: 1 })
+    expect(await direct()).toBe('UNKNOWN_TOOL')
+    expect(await put('native')).toBe(200)
+    expect(await direct()).toBeUndefined()
+    expect(await put('code')).toBe(200)
+    expect((await app.served.call(path, { method: 'DELETE' })).status).toBeLessThan(300)
+    expect(await direct()).toBeUndefined()
+  })
+
+  it.each(['process', 'python'])('a program of the %s backend finds nothing of the server’s state', async (backend) => {
+    // Where everyone may look, so that it is the hiding that keeps it from programs.
+    const home = openDirectory()
+    const app = await startCodeApp({ 'codeRuntime.backend': backend, home })
+    const files = readdirSync(home).map((file) => join(home, file))
+    for (const file of files) chmodSync(file, 0o755)
+    expect(files.map((file) => basename(file))).toContain('admin-token')
+    const code =
+      backend === 'process'
+        ? `const fs = await import('node:fs'); const read = (path) => { try { return fs.readFileSync(path, 'latin1').length } catch { return 0 } }
+           return [fs.existsSync('/etc/passwd'), ${JSON.stringify(files)}.reduce((sum, path) => sum + read(path), 0)]`
+        : `def read(path):
+  try:
+    return len(open(path, 'rb').read())
+  except OSError:
+    return 0
+return [read('/etc/passwd') > 0, sum(read(path) for path in ${JSON.stringify(files)})]`
+    const answer = await app.invoke(program(code))
+    const { containment } = (await app.app.codeRuntime)!
+    if (containment.pidNamespace) expect(answer.value).toEqual({ logs: [], result: [true, 0] })
+    else expect(answer.isError).toBe(false)
+  })
+
+  it('calls.maxStoredPayloadBytes bounds what a program says', async () => {
+    const app = await startCodeApp({ 'calls.maxStoredPayloadBytes': '2000' })
+    const answer = await app.invoke(program("return 'x'.repeat(3000)"))
+    expect(answer.error?.message).toMatch(/\(output-limit\).*2000 bytes/)
+    expect((await app.invoke(program("return 'x'.repeat(1900)"))).isError).toBe(false)
   })
 
   it('C058 a cancelled call ends its program and the calls of it', async () => {

@@ -8,7 +8,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { ChildWorld } from './child-world.js'
 import { processesOfUser } from './process-table.js'
 import { Run } from './run.js'
-import { Spares, started } from './spares.js'
+import { Spares, WorldStartError, started } from './spares.js'
 import { ThreadWorld } from './thread-world.js'
 
 /** @import { FromKeeper, KeeperOptions, Launch, RunOrder, ToKeeper } from './messages.ts' */
@@ -30,8 +30,6 @@ const runs = new Map()
 const ending = new Set()
 /** Those of them whose grace is over. @type {Set<World>} */
 const stuck = new Set()
-/** @type {Spares | undefined} */
-let spares
 let worldsOpened = randomInt(1_000_000)
 let meter = /** @type {NodeJS.Timeout | undefined} */ (undefined)
 
@@ -55,12 +53,13 @@ function nextUser({ first, count }) {
   }
 }
 
-/** Finds the first way in which worlds start here. */
+/** Finds the first way in which worlds start here; rejects if there is none. */
 async function open() {
   if (source.type === 'thread') {
-    spares = new Spares(() => new ThreadWorld(silent, budgets), budgets.spareWorlds)
+    const spares = new Spares(() => new ThreadWorld(silent, budgets), budgets.spareWorlds)
     spares.refillNow()
-    return post({ type: 'open', containment: { pidNamespace: false, ownUser: false, limits: false } })
+    post({ type: 'open', containment: { pidNamespace: false, ownUser: false, limits: false } })
+    return spares
   }
   let reason = ''
   for (const launch of source.launches) {
@@ -72,13 +71,15 @@ async function open() {
       reason = error instanceof Error ? error.message : String(error)
       continue
     }
-    spares = new Spares(() => openProcess(launch), budgets.spareWorlds)
+    const spares = new Spares(() => openProcess(launch), budgets.spareWorlds)
     if (budgets.spareWorlds > 0) spares.keep(world)
     else end(world)
     spares.refillNow()
-    return post({ type: 'open', containment: launch.containment })
+    post({ type: 'open', containment: launch.containment })
+    return spares
   }
   post({ type: 'unavailable', message: reason })
+  throw new WorldStartError(reason)
 }
 
 /** @param {RunOrder} order */
@@ -95,7 +96,7 @@ function start(order) {
         meter = undefined
       }
       if (world !== undefined) end(world)
-      spares?.refillNow()
+      void refill()
     },
     (reason) => {
       losses += 1
@@ -111,11 +112,18 @@ function start(order) {
 /** Gives a run its world. @param {Run} run */
 async function place(run) {
   try {
-    const world = await /** @type {Spares} */ (spares).take()
-    if (!run.start(world)) spares?.keep(world)
+    // A keeper that takes over from a dead one gets runs before it is open.
+    const spares = await opening
+    const world = await spares.take()
+    if (!run.start(world)) spares.keep(world)
   } catch (error) {
     run.fail('worker-exit', `No world could be started: ${error instanceof Error ? error.message : String(error)}`)
   }
+}
+
+async function refill() {
+  const spares = await opening.catch(() => undefined)
+  spares?.refillNow()
 }
 
 function check() {
@@ -142,6 +150,7 @@ function end(world) {
 
 async function dispose() {
   for (const run of runs.values()) run.fail('abort', 'The code runtime is being disposed.')
+  const spares = await opening.catch(() => undefined)
   for (const world of spares?.close() ?? []) end(world)
   const deadline = performance.now() + budgets.terminateGraceMs
   while ((runs.size > 0 || ending.size > 0) && performance.now() < deadline) {
@@ -157,7 +166,7 @@ port.on('message', (/** @type {ToKeeper} */ message) => {
     case 'reply':
       return runs.get(message.run)?.reply(message.id, message.value)
     case 'refuse':
-      return runs.get(message.run)?.refuse(message.id, message.message, message.isJunk)
+      return runs.get(message.run)?.refuse(message.id, message.message)
     case 'abort':
       return runs.get(message.run)?.fail('abort', message.reason)
     case 'dispose':
@@ -165,4 +174,6 @@ port.on('message', (/** @type {ToKeeper} */ message) => {
   }
 })
 
-await open()
+const opening = open()
+// Whoever wants a world hears of it.
+opening.catch(() => {})

@@ -19,6 +19,7 @@ const maxRestarts = 5
  */
 export class Keeper {
   readonly #options: KeeperOptions
+  readonly #onStuck: (count: number) => void
   readonly #runs = new Map<number, RunEvents>()
   #lastRun = 0
   #thread: Worker
@@ -26,17 +27,20 @@ export class Keeper {
   #stuck = 0
   #restarts = 0
   #isDisposed = false
+  /** Why there is no thread any more. */
+  #lost: string | undefined
   #opened: { resolve(): void; reject(error: Error): void } | undefined
   #disposed: (() => void) | undefined
 
-  private constructor(options: KeeperOptions) {
+  private constructor(options: KeeperOptions, onStuck: (count: number) => void) {
     this.#options = options
+    this.#onStuck = onStuck
     this.#thread = this.#startThread()
   }
 
-  /** Resolves once worlds start. Rejects with `RuntimeUnavailableError` if they do not. */
-  static async open(options: KeeperOptions): Promise<Keeper> {
-    const keeper = new Keeper(options)
+  /** Resolves once worlds start. Rejects with `RuntimeUnavailableError` if they do not. `onStuck` hears of each change of `stuck`. */
+  static async open(options: KeeperOptions, onStuck: (count: number) => void = () => {}): Promise<Keeper> {
+    const keeper = new Keeper(options, onStuck)
     try {
       await new Promise<void>((resolve, reject) => (keeper.#opened = { resolve, reject }))
     } catch (error) {
@@ -63,17 +67,18 @@ export class Keeper {
     const run = this.#lastRun
     this.#runs.set(run, events)
     this.#thread.ref()
-    this.#post({ type: 'run', run, ...order })
+    if (this.#lost !== undefined) queueMicrotask(() => this.#failAll(this.#lost!))
+    else this.#post({ type: 'run', run, ...order })
     return {
       reply: (id, value) => this.#post({ type: 'reply', run, id, value }),
-      refuse: (id, message, isJunk) => this.#post({ type: 'refuse', run, id, message, isJunk }),
+      refuse: (id, message) => this.#post({ type: 'refuse', run, id, message }),
       abort: (reason) => this.#post({ type: 'abort', run, reason })
     }
   }
 
   /** Ends all runs as `abort`, then all worlds, within the grace. */
   async dispose(): Promise<void> {
-    if (this.#isDisposed) return
+    if (this.#isDisposed || this.#lost !== undefined) return
     this.#isDisposed = true
     const done = new Promise<void>((resolve) => (this.#disposed = resolve))
     this.#thread.ref()
@@ -121,7 +126,7 @@ export class Keeper {
         return this.#settle(message.run, message.result)
       case 'stuck':
         this.#stuck = message.count
-        return
+        return this.#onStuck(message.count)
       case 'disposed':
         return this.#disposed?.()
     }
@@ -135,21 +140,29 @@ export class Keeper {
   }
 
   #lose(error: Error): void {
+    this.#thread.removeAllListeners()
     const message = `The thread that holds the programs ended: ${error.message}`
-    for (const run of [...this.#runs.keys()]) this.#settle(run, { logs: [], error: { kind: 'worker-exit', message } })
+    this.#failAll(message)
+    this.#stuck = 0
     this.#opened?.reject(new RuntimeUnavailableError(message))
     this.#disposed?.()
     this.#restarts += 1
-    if (this.#isDisposed || this.#opened !== undefined || this.#restarts > maxRestarts) return
-    this.#thread.removeAllListeners()
+    if (this.#isDisposed || this.#opened !== undefined || this.#restarts > maxRestarts) {
+      this.#lost = message
+      return
+    }
     this.#thread = this.#startThread()
-    this.#thread.unref()
+    if (this.#runs.size === 0) this.#thread.unref()
+  }
+
+  #failAll(message: string): void {
+    for (const run of [...this.#runs.keys()]) this.#settle(run, { logs: [], error: { kind: 'worker-exit', message } })
   }
 }
 
 /** A run in the keeper's hands. */
 export interface KeptRun {
   reply(id: number, value: string): void
-  refuse(id: number, message: string, isJunk: boolean): void
+  refuse(id: number, message: string): void
   abort(reason: string): void
 }

@@ -54,8 +54,7 @@ export interface RunOrder {
 export type ToKeeper =
   | ({ type: 'run' } & RunOrder)
   | { type: 'reply'; run: number; id: number; value: string }
-  // `isJunk`: the argument was no lossless JSON, which an honest world does not send.
-  | { type: 'refuse'; run: number; id: number; message: string; isJunk: boolean }
+  | { type: 'refuse'; run: number; id: number; message: string }
   | { type: 'abort'; run: number; reason: string }
   | { type: 'dispose' }
 

@@ -1,3 +1,4 @@
+import { faultOf, hasTooManyValues, maxValues } from '../json-text.js'
 import { OutputLedger } from '../output-ledger.js'
 import { failedReply, parseWorldFrame, startFrame, valueReply } from '../protocol.js'
 
@@ -8,8 +9,9 @@ import { failedReply, parseWorldFrame, startFrame, valueReply } from '../protoco
 
 /** Frames that no honest world sends; a flood of them stalled a host for 700 ms (code-mode.md §8). */
 const maxJunk = 1_000
-/** Calls that wait for a reply: more would pile up in the server's memory. */
+/** Calls that wait for a reply, and the text of their arguments: more would pile up in the server's memory. */
 const maxPendingCalls = 10_000
+const maxPendingUnits = 64 * 1024 * 1024
 /** A program has its process, and what it starts; a fork bomb is ended here. */
 const maxProcesses = 128
 /** Time over which blocking is told from computing: processor time is counted in steps of 10 ms. */
@@ -32,7 +34,9 @@ export class Run {
   #onLost
   #hasStarted = false
   #lastId = 0
-  #pending = 0
+  /** Length of the argument of each call that waits, by its id. @type {Map<number, number>} */
+  #pending = new Map()
+  #pendingUnits = 0
   #junk = 0
   #wallTimer = /** @type {NodeJS.Timeout | undefined} */ (undefined)
   /** @type {string[]} */
@@ -84,16 +88,14 @@ export class Run {
 
   /** @param {number} id @param {string} valueText */
   reply(id, valueText) {
-    this.#pending -= 1
+    this.#answered(id)
     if (this.#outcome === undefined) this.#world?.send(valueReply(id, valueText))
   }
 
-  /** @param {number} id @param {string} message @param {boolean} isJunk */
-  refuse(id, message, isJunk) {
-    this.#pending -= 1
-    if (this.#outcome !== undefined) return
-    this.#world?.send(failedReply(id, message))
-    if (isJunk) this.#countJunk()
+  /** @param {number} id @param {string} message */
+  refuse(id, message) {
+    this.#answered(id)
+    if (this.#outcome === undefined) this.#world?.send(failedReply(id, message))
   }
 
   /** Compares what the world has used with the budgets. */
@@ -203,12 +205,36 @@ export class Run {
       this.#world?.send(failedReply(id, `There is no function ${JSON.stringify(name.slice(0, 200))}.`))
       return this.#countJunk()
     }
-    if (this.#pending >= maxPendingCalls) {
-      this.#world?.send(failedReply(id, `More than ${maxPendingCalls} calls are waiting for their results.`))
+    const refusal = this.#refusalOf(argument)
+    if (refusal !== undefined) {
+      this.#world?.send(failedReply(id, refusal))
       return
     }
-    this.#pending += 1
+    this.#pending.set(id, argument.length)
+    this.#pendingUnits += argument.length
+    // What the program printed before the call is seen before whatever the call does.
+    this.flushLive()
     this.#post({ type: 'call', run: this.#order.run, id, global, name, argument })
+  }
+
+  /** Why a call is not passed on. @param {string} argument @returns {string | undefined} */
+  #refusalOf(argument) {
+    if (this.#pending.size >= maxPendingCalls)
+      return `More than ${maxPendingCalls} calls are waiting for their results.`
+    if (this.#pendingUnits + argument.length > maxPendingUnits) {
+      return `The calls under way hold more than ${maxPendingUnits / mib} MiB of arguments.`
+    }
+    if (hasTooManyValues(argument)) return `The argument holds more than ${maxValues} values.`
+    const fault = faultOf(argument)
+    // An honest world does not send it.
+    if (fault !== undefined) this.#countJunk()
+    return fault && `The argument is not lossless JSON: ${fault}.`
+  }
+
+  /** @param {number} id */
+  #answered(id) {
+    this.#pendingUnits -= this.#pending.get(id) ?? 0
+    this.#pending.delete(id)
   }
 
   /** @param {string | undefined} text */
@@ -240,30 +266,6 @@ export class Run {
     if (world !== undefined) world.listener = { frame: () => {}, raw: () => {}, ended: () => {} }
     this.#onEnd(world)
   }
-}
-
-/** What is wrong with a completion's text; the world checked it, but may lie. @param {string} text */
-function faultOf(text) {
-  /** @type {unknown} */
-  let value
-  try {
-    value = JSON.parse(text)
-  } catch {
-    return 'it is no JSON'
-  }
-  // Only such a text can hold a number that is lost: -0, or one beyond every double.
-  return /-0|\d[eE]|\d{300}/.test(text) && hasLostNumber(value) ? 'a number of it is not JSON' : undefined
-}
-
-/** @param {unknown} root */
-function hasLostNumber(root) {
-  const open = [root]
-  while (open.length > 0) {
-    const value = open.pop()
-    if (typeof value === 'number' && (!Number.isFinite(value) || Object.is(value, -0))) return true
-    if (typeof value === 'object' && value !== null) for (const item of Object.values(value)) open.push(item)
-  }
-  return false
 }
 
 /** @param {Ending} ending */

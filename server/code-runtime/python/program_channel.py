@@ -1,9 +1,11 @@
 """The pipe between a program's process and the server, as protocol.js has it."""
 
 import codecs
-import os
 import struct
 import threading
+
+# A program may replace them in their module.
+from os import read, write
 
 from program_values import quote
 
@@ -31,7 +33,7 @@ class Channel:
                 return
             rest = memoryview(struct.pack(">I", len(data)) + data)
             while rest:
-                rest = rest[os.write(3, rest) :]
+                rest = rest[write(3, rest) :]
 
     def finish(self, frame):
         self.post(frame)
@@ -74,7 +76,7 @@ class Channel:
     def read_bytes(count):
         data = bytearray()
         while len(data) < count:
-            chunk = os.read(3, min(count - len(data), 1 << 20))
+            chunk = read(3, min(count - len(data), 1 << 20))
             if not chunk:
                 return None
             data += chunk

@@ -18,6 +18,7 @@ export interface PythonRuntimeOptions extends ProcessRuntimeOptions {
 export async function openPythonRuntime({
   pythonPath,
   hiddenPaths,
+  onStuck,
   ...given
 }: PythonRuntimeOptions = {}): Promise<CodeRuntime> {
   const budgets = resolveBudgets(given)
@@ -32,7 +33,8 @@ export async function openPythonRuntime({
       // -I: neither the environment nor a user's packages are looked at. -S: nor site packages. -B: no files are written.
       source: { type: 'process', launches: launchesOf(interpreter, ['-I', '-S', '-B', world, limits], hiddenPaths) },
       prepare: async (program) => ({ code: program }),
-      close: async () => {}
+      close: async () => {},
+      onStuck
     },
     budgets
   )

@@ -22,6 +22,8 @@ PROGRAM = "program"
 WRAPPER = "__program__"
 MAX_FRAMES = 10
 MAX_CAUSES = 3
+UNSHOWABLE = "(an error that cannot be shown)"
+
 
 class Calls:
     """The calls of the program: numbered as they are made, settled as replies come."""
@@ -133,6 +135,14 @@ def replace_output(channel):
 
 
 def report(error):
+    """What is told of an error, whatever the program has made of its class."""
+    try:
+        return describe(error)
+    except BaseException:
+        return UNSHOWABLE
+
+
+def describe(error):
     """`Name: message`, the places in the program, and up to three causes (code-mode.md §7.4)."""
     text = head(error)
     for frame in [entry for entry in frames(error) if entry.filename == PROGRAM][-MAX_FRAMES:][::-1]:
@@ -167,6 +177,13 @@ def head(error):
 
 def compile_program(program, names):
     """The program as the body of an async function. It is parsed by itself, so no text of it can leave the function."""
+    try:
+        return compile_body(program, names)
+    except (MemoryError, RecursionError):
+        raise SyntaxError("the program is too deeply nested to parse") from None
+
+
+def compile_body(program, names):
     tree = ast.parse(program, PROGRAM)
     arguments = ast.arguments(
         posonlyargs=[], args=[ast.arg(arg=name) for name in names], kwonlyargs=[], kw_defaults=[], defaults=[]
@@ -245,6 +262,24 @@ def limit_memory(mebibytes):
         pass
 
 
+def conclude(channel, error):
+    """Tells how a program ended that did not return."""
+    try:
+        if isinstance(error, MemoryError):
+            channel.finish('["memory"]')
+        elif isinstance(error, SystemExit):
+            code = 0 if error.code is None else error.code
+            if not isinstance(code, int):
+                channel.log(str(code))
+                code = 1
+            # A byte, as the system would have it.
+            channel.finish(f'["exit",{int.__and__(code, 0xFF)}]')
+        else:
+            channel.fail("exception", report(error))
+    except BaseException:
+        channel.fail("exception", UNSHOWABLE)
+
+
 def main():
     # Locale coercion leaves a variable even in an empty environment.
     os.environ.clear()
@@ -259,15 +294,12 @@ def main():
     channel.post('["started"]')
     header, _, program = start.partition("\n")
     replace_output(channel)
+    # Should this very file fail, its places are none of the program's business.
+    sys.excepthook = lambda *_: None
     try:
         asyncio.run(run(channel, program, json.loads(header)[1]))
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
-        channel.finish(f'["exit",{code}]')
-    except MemoryError:
-        channel.finish('["memory"]')
     except BaseException as error:
-        channel.fail("exception", report(error))
+        conclude(channel, error)
     # The host has what it needs, and ends the process.
     while True:
         signal.pause()

@@ -1,13 +1,13 @@
-import { resolveBudgets, type RuntimeBudgets } from '../budgets.ts'
+import { resolveBudgets } from '../budgets.ts'
 import type { CodeRuntime } from '../code-runtime.ts'
-import { ProgramRuntime } from '../program-runtime.ts'
+import { ProgramRuntime, type RuntimeOptions } from '../program-runtime.ts'
 import { TypeStripper } from '../strip-types.ts'
 
 /**
  * The runtime whose worlds are threads of the server's own process: quicker, and no containment of a hostile program, which can end
  * the server (code-mode.md §15.1). Throws a `RangeError` for a budget that is none.
  */
-export async function openWorkerRuntime(given: Partial<RuntimeBudgets> = {}): Promise<CodeRuntime> {
+export async function openWorkerRuntime({ onStuck, ...given }: RuntimeOptions = {}): Promise<CodeRuntime> {
   const budgets = resolveBudgets(given)
   const stripper = new TypeStripper()
   return ProgramRuntime.open(
@@ -16,7 +16,8 @@ export async function openWorkerRuntime(given: Partial<RuntimeBudgets> = {}): Pr
       isolation: 'worker-thread',
       source: { type: 'thread' },
       prepare: (program) => stripper.strip(program),
-      close: () => stripper.dispose()
+      close: () => stripper.dispose(),
+      onStuck
     },
     budgets
   )

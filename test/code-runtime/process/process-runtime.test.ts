@@ -30,7 +30,7 @@ describe('the process runtime', () => {
     }
   })
 
-  it('C67 leaves no process', { timeout: 60_000 }, async () => {
+  it('C067 leaves no process', { timeout: 60_000 }, async () => {
     const before = descendants()
     const runtime = await openProcessRuntime({ spareWorlds: 2 })
     await Promise.all([runProgram(runtime, 'return 1'), runProgram(runtime, 'return 2')])
@@ -39,7 +39,7 @@ describe('the process runtime', () => {
     await until(() => descendants().every((pid) => before.includes(pid)))
   })
 
-  it('C66 a spare that dies before its use is replaced', { timeout: 60_000 }, async () => {
+  it('C066 a spare that dies before its use is replaced', { timeout: 60_000 }, async () => {
     const runtime = await openProcessRuntime({ spareWorlds: 1 })
     try {
       for (let round = 0; round < 3; round += 1) {
@@ -66,7 +66,7 @@ describe('the process runtime', () => {
     await until(() => processesNaming(nonce).length === 0)
   })
 
-  it('C53 a spare that waited has used nothing', { timeout: 60_000 }, async () => {
+  it('C053 a spare that waited has used nothing', { timeout: 60_000 }, async () => {
     const runtime = await openProcessRuntime({ spareWorlds: 1, computeMs: 300, maxWallMs: 2_000 })
     try {
       await runProgram(runtime, 'return 1')

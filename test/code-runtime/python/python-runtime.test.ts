@@ -2,8 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { CodeRuntime, FailureKind, RunResult } from '../../../server/code-runtime/code-runtime.ts'
 import { openPythonRuntime } from '../../../server/code-runtime/python/python-runtime.ts'
 import { RuntimeUnavailableError } from '../../../server/code-runtime/runtime-errors.ts'
-import { fixtureFunctions, runProgram, toolsBinding } from '../../helpers/code-runtime.ts'
+import { descendants, fixtureFunctions, runProgram, toolsBinding } from '../../helpers/code-runtime.ts'
 import { nest } from '../../helpers/json-arbitraries.ts'
+import { until } from '../../helpers/until.ts'
 
 const failed = (kind: FailureKind, message: unknown = expect.any(String)) =>
   expect.objectContaining({ error: { kind, message } }) as RunResult
@@ -24,7 +25,7 @@ describe('the Python runtime', { timeout: 60_000 }, () => {
     expect([runtime.language, runtime.isolation]).toEqual(['python', 'process'])
   })
 
-  it('C21 C22 runs the body of an async function', async () => {
+  it('C021 C022 runs the body of an async function', async () => {
     await expect(run('x: int = 1\nprint("point", x)\nreturn x + 1')).resolves.toEqual({ logs: ['point 1'], value: 2 })
     for (const [expression, value] of [
       ['None', undefined],
@@ -42,7 +43,7 @@ describe('the Python runtime', { timeout: 60_000 }, () => {
     await expect(run('')).resolves.toEqual({ logs: [] })
   })
 
-  it('C23 refuses what is not lossless JSON, with the path', async () => {
+  it('C023 refuses what is not lossless JSON, with the path', async () => {
     for (const [expression, text] of [
       ['float("nan")', '$'],
       ['[-0.0]', '$[0]'],
@@ -59,7 +60,7 @@ describe('the Python runtime', { timeout: 60_000 }, () => {
     )
   })
 
-  it('C28 passes 3,000 levels in all three positions', async () => {
+  it('C028 passes 3,000 levels in all three positions', async () => {
     const program = "v = 'leaf'\nfor _ in range(3000):\n  v = [v]\nreturn await tools.mirror(v)"
     expect(JSON.stringify((await run(program)).value)).toBe(JSON.stringify(nest(3_000, 'leaf')))
   })
@@ -74,7 +75,7 @@ describe('the Python runtime', { timeout: 60_000 }, () => {
     await expect(run('tools.add = 1')).resolves.toEqual(failed('exception', containing('TypeError')))
   })
 
-  it('C25 C31 fails calls with the class of the namespace', async () => {
+  it('C025 C031 fails calls with the class of the namespace', async () => {
     const program =
       'out = []\nfor call in (lambda: tools.fail({"why": "no"}), lambda: tools.mirror({1, 2}), lambda: tools.lossy({})):\n  try:\n    await call()\n  except ToolCallError as error:\n    out.append([error.toolName, str(error), error.message == str(error)])\nreturn out'
     await expect(run(program)).resolves.toMatchObject({
@@ -86,7 +87,7 @@ describe('the Python runtime', { timeout: 60_000 }, () => {
     })
   })
 
-  it('C33 tells the lines of the program and nothing of the server', async () => {
+  it('C033 tells the lines of the program and nothing of the server', async () => {
     await expect(run('def helper():\n  raise ValueError("bad")\n\nhelper()')).resolves.toEqual(
       failed('exception', 'ValueError: bad\n    at helper (program:2:3)\n    at program:4:1')
     )
@@ -102,13 +103,13 @@ describe('the Python runtime', { timeout: 60_000 }, () => {
     )
   })
 
-  it('C30 makes one entry of a print, and of a write', async () => {
+  it('C030 makes one entry of a print, and of a write', async () => {
     const program =
       'import sys, os\nprint("a", 1)\nsys.stdout.write("b\\n")\nprint("c", file=sys.stderr)\nprint()\nprint("d", end="")\nos.write(1, b"raw")'
     await expect(run(program)).resolves.toEqual({ logs: ['a 1', 'b\n', 'c', '', 'd', 'raw'] })
   })
 
-  it('C38 C61 C65 C66 strays, exits, the environment, and fresh worlds', async () => {
+  it('C038 C061 C065 C066 strays, exits, the environment, and fresh worlds', async () => {
     await expect(run('import asyncio\ntools.fail({})\nawait asyncio.sleep(5)')).resolves.toEqual(
       failed('exception', containing('deliberate'))
     )
@@ -125,7 +126,7 @@ describe('the Python runtime', { timeout: 60_000 }, () => {
     ).resolves.toMatchObject({ value: [false, 0] })
   })
 
-  it('C51 C53 C54 C62 budgets', async () => {
+  it('C051 C053 C054 C062 budgets', async () => {
     await expect(runProgram(hasty, 'print("in")\nwhile True: pass')).resolves.toEqual({
       logs: ['in'],
       error: { kind: 'timeout', message: containing('compute') }
@@ -138,7 +139,63 @@ describe('the Python runtime', { timeout: 60_000 }, () => {
     await expect(run('x = "a" * (1 << 30)')).resolves.toEqual(failed('worker-exit', containing('memory')))
   })
 
-  it('C58 abort, and calls in flight', async () => {
+  it('C037 tells of what was raised, whatever it is', async () => {
+    await expect(run('raise KeyError("k")')).resolves.toEqual(failed('exception', containing("KeyError: 'k'")))
+    await expect(run('raise BaseException')).resolves.toEqual(failed('exception', containing('BaseException')))
+    await expect(run('raise 1')).resolves.toEqual(failed('exception', containing('TypeError')))
+    await expect(run('class E(Exception):\n  def __str__(self): raise ValueError\nraise E()')).resolves.toEqual(
+      failed('exception', containing('cannot be shown'))
+    )
+    const nameless =
+      'class M(type):\n  __name__ = property(lambda self: 1 / 0)\nclass E(Exception, metaclass=M): pass\nraise E()'
+    await expect(run(nameless)).resolves.toEqual(failed('exception', '(an error that cannot be shown)'))
+  })
+
+  it('C034 C061 what cannot be parsed is an exception; every exit has a number', async () => {
+    await expect(run(`return ${'-'.repeat(100_000)}1`)).resolves.toEqual(failed('exception'))
+    for (const [code, number] of [
+      ['True', 1],
+      ['2 ** 70 + 3', 3],
+      ['-1', 255],
+      ['"text"', 1],
+      ['None', 0]
+    ] as const) {
+      const { logs, error } = await run(`import sys\nsys.exit(${code})`)
+      expect([error?.kind, error?.message]).toEqual(['worker-exit', containing(`exit code ${number}`)])
+      expect(logs).toEqual(code === '"text"' ? ['text'] : [])
+    }
+  })
+
+  it('C056 floods end at the limit', async () => {
+    for (const write of [
+      'print',
+      'sys.stdout.write',
+      'sys.stderr.write',
+      '(lambda text: os.write(1, text.encode()))'
+    ]) {
+      const { logs, error } = await runProgram(hasty, `import os, sys\nwrite = ${write}\nwhile True: write("x" * 100)`)
+      expect(error?.kind, write).toBe('output-limit')
+      expect(logs.join('').length, write).toBeGreaterThan(1_000)
+    }
+  })
+
+  it('C067 disposal ends what runs, and leaves no process', async () => {
+    const before = descendants()
+    const own = await openPythonRuntime({ spareWorlds: 1 })
+    let calls = 0
+    const functions = fixtureFunctions({ mirror: async () => ((calls += 1), new Promise(() => {})) })
+    const bindings = [toolsBinding(functions)]
+    const runs = ['tools.mirror(1)\nwhile True: pass', 'await tools.mirror(1)'].map((program) =>
+      runProgram(own, program, { bindings })
+    )
+    await until(() => calls === 2, 30_000)
+    await own.dispose()
+    for (const outcome of await Promise.all(runs)) expect(outcome).toEqual(failed('abort'))
+    await expect(runProgram(own, 'return 1')).rejects.toThrow('disposed')
+    await until(() => descendants().every((pid) => before.includes(pid)))
+  })
+
+  it('C058 abort, and calls in flight', async () => {
     const stop = new AbortController()
     const functions = fixtureFunctions({ mirror: async () => (stop.abort('user-cancel'), new Promise(() => {})) })
     await expect(

@@ -80,7 +80,7 @@ describe('JSON text of a program’s value (§9)', () => {
     )
   })
 
-  it.each(rejectedCompletions)('C23 refuses %s', (expression) => {
+  it.each(rejectedCompletions)('C023 refuses %s', (expression) => {
     expect(isLossy(thrownBy(() => text(evaluate(expression))))).toBe(true)
   })
 

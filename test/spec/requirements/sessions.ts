@@ -14,7 +14,7 @@ export const sessionRules: RuleList = [
   ['23.approval-asked', 'approval/asked: id, toolName, callId and reason if any; log-only'],
   ['23.approval-decided', 'approval/decided: the same id, outcome, by whom, edited arguments; log-only'],
   ['23.approval-policy', 'approval/policy: the policy and its source; log-only'],
-  ['23.code-dispatch', 'tool/code-dispatch-start and tool/code-dispatch', 'later', 'code mode is not built'],
+  ['23.code-dispatch', 'tool/code-dispatch-start and tool/code-dispatch'],
   ['23.turns', 'turn and step markers are numbered from 1'],
   ['23.not-in-event', 'value, failure message, token, contexts and conclusion are not in the event'],
   ['23.replay', 'all of them but the token are kept with the call, for replay'],
@@ -91,26 +91,11 @@ export const sessionRules: RuleList = [
   ['28.replay', 'a result card is made on replay from what is stored'],
 
   // §29 Code mode
-  [
-    '29.run-code',
-    'run_code runs one program whose calls are ordinary nested executions',
-    'later',
-    'code mode is not built'
-  ],
-  ['29.scheduling', 'its calls are scheduled as batches are, in submission order', 'later', 'code mode is not built'],
-  ['29.forwarding', 'contexts, images and conclusions go to the outer call', 'later', 'code mode is not built'],
-  [
-    '29.errors',
-    'failures are ToolCallError in the program, CODE_RUN_FAILED outside',
-    'later',
-    'code mode is not built'
-  ],
-  [
-    '29.settlement',
-    'settlement aborts and drains what runs, and queued calls leave no events',
-    'later',
-    'code mode is not built'
-  ],
+  ['29.run-code', 'run_code runs one program whose calls are ordinary nested executions'],
+  ['29.scheduling', 'its calls are scheduled as batches are, in submission order'],
+  ['29.forwarding', 'contexts, images and conclusions go to the outer call'],
+  ['29.errors', 'failures are ToolCallError in the program, CODE_RUN_FAILED outside'],
+  ['29.settlement', 'settlement aborts and drains what runs, and queued calls leave no events'],
 
   // §30 The error index
   ['30.coded', 'only a coded error yields info: the name of its class, and its code'],
@@ -124,8 +109,8 @@ export const sessionRules: RuleList = [
   ['30.aborted-before-dispatch', 'AbortError / ABORTED_BEFORE_DISPATCH when no body was invoked'],
   ['30.aborted', 'AbortError / ABORTED when one was'],
   ['30.timeout', 'ToolTimeoutError / TOOL_TIMEOUT'],
-  ['30.code-run', 'CodeRunFailedError / CODE_RUN_FAILED', 'later', 'code mode is not built'],
-  ['30.tool-call-error', 'ToolCallError inside a program', 'later', 'code mode is not built'],
+  ['30.code-run', 'CodeRunFailedError / CODE_RUN_FAILED'],
+  ['30.tool-call-error', 'ToolCallError inside a program'],
   ['30.executors', 'OVERLOADED and PROVIDER_UNAVAILABLE in results', 'later', 'wire executors are not built'],
   ['30.outcome-unknown', 'ToolOutcomeUnknownError / TOOL_OUTCOME_UNKNOWN by repair'],
   ['30.not-started', 'ToolNotStartedError / TOOL_NOT_STARTED by repair'],

@@ -167,7 +167,7 @@ export const toolRules: RuleList = [
   ['7.9.both', 'both does not collapse'],
   ['7.9.invisible', 'an invisible name goes the ordinary way of unknown tools'],
   ['7.9.mode', 'a collapsed call is exclusive'],
-  ['7.10', 'the presentation selector needs a mode and waits for a runtime', 'later', 'it comes with code mode'],
+  ['7.10', 'the presentation selector needs a mode and waits for a runtime'],
   ['7.11.keys', 'schemas have exactly name, description and parameters'],
   ['7.11.detached', 'schemas are fresh copies'],
   ['7.11.deep', 'the copy bears any depth'],

@@ -1,0 +1,82 @@
+import { readFileSync } from 'node:fs'
+import type { Worker } from 'node:worker_threads'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { CodeRuntime } from '../../server/code-runtime/code-runtime.ts'
+import { openProcessRuntime } from '../../server/code-runtime/process/process-runtime.ts'
+import { openPythonRuntime } from '../../server/code-runtime/python/python-runtime.ts'
+import { openWorkerRuntime } from '../../server/code-runtime/worker/worker-runtime.ts'
+import { descendants, fixtureFunctions, runProgram, toolsBinding } from '../helpers/code-runtime.ts'
+import { until } from '../helpers/until.ts'
+
+const backends: [string, () => Promise<CodeRuntime>, program: string][] = [
+  ['process', () => openProcessRuntime({ spareWorlds: 1 }), 'await tools.seen(1); for (;;) {}'],
+  ['worker-thread', () => openWorkerRuntime({ spareWorlds: 1 }), 'await tools.seen(1); for (;;) {}'],
+  ['python', () => openPythonRuntime({ spareWorlds: 1 }), 'await tools.seen(1)\nwhile True: pass']
+]
+
+/** Processes below this one that run. What a dead thread has started nobody waits for: it stays in the table, ended. */
+function running(): number[] {
+  return descendants().filter((pid) => {
+    try {
+      return !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'latin1'))
+    } catch {
+      return false
+    }
+  })
+}
+
+describe.each(backends)('the death of the thread that holds the worlds, %s backend', (_name, open, spin) => {
+  // Node tells of each thread that is started.
+  let threads: Worker[]
+  const note = (thread: Worker) => threads.push(thread)
+  let runtime: CodeRuntime
+  let before: number[]
+
+  beforeEach(async () => {
+    threads = []
+    before = running()
+    process.on('worker', note)
+    runtime = await open()
+  })
+  afterEach(async () => {
+    process.off('worker', note)
+    await runtime.dispose()
+  })
+
+  /** The keeper is the last that a runtime starts. */
+  async function killKeeper(): Promise<void> {
+    await threads.at(-1)?.terminate()
+  }
+
+  it('fails its runs clearly, the next program works, and no world is left', { timeout: 60_000 }, async () => {
+    for (let round = 0; round < 2; round += 1) {
+      let calls = 0
+      const functions = fixtureFunctions({ seen: async () => (calls += 1) })
+      const runs = [1, 2].map(() => runProgram(runtime, spin, { bindings: [toolsBinding(functions)] }))
+      await until(() => calls === 2, 30_000)
+      const worlds = running().filter((pid) => !before.includes(pid))
+      await killKeeper()
+      // Given to the new keeper before that is open.
+      const next = runProgram(runtime, 'return 1')
+      for (const outcome of await Promise.all(runs)) {
+        expect(outcome).toEqual({
+          logs: [],
+          error: { kind: 'worker-exit', message: expect.stringContaining('The thread that holds the programs ended') }
+        })
+      }
+      await expect(next).resolves.toEqual({ logs: [], value: 1 })
+      await until(() => running().every((pid) => !worlds.includes(pid)))
+    }
+    expect(runtime.load()).toEqual({ running: 0, queued: 0, stuck: 0 })
+  })
+
+  it('again and again: runs fail at once when no keeper is left, and disposal ends', { timeout: 60_000 }, async () => {
+    for (let started = 0; started < threads.length;) {
+      started = threads.length
+      await killKeeper()
+    }
+    await expect(runProgram(runtime, 'return 1')).resolves.toMatchObject({ error: { kind: 'worker-exit' } })
+    await runtime.dispose()
+    await until(() => running().every((pid) => before.includes(pid)))
+  })
+})
