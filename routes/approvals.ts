@@ -11,8 +11,25 @@ import { errorResponses } from './schemas/error-responses.ts'
 import { ClientId, pageQuery } from './schemas/ids.ts'
 import type { TypeBoxProvider } from './schemas/type-provider.ts'
 
+const answerMembers = { id: Type.String(), custom: Type.Optional(Type.String({ maxLength: 65_536 })) }
+
 const verdictMembers = {
-  decision: Type.Unsafe<'allow' | 'deny'>({ type: 'string', enum: ['allow', 'deny'] }),
+  decision: Type.Optional(
+    Type.Unsafe<'allow' | 'deny'>({
+      type: 'string',
+      enum: ['allow', 'deny'],
+      description: 'Of a question: `deny` dismisses it. Left out with `answers`.'
+    })
+  ),
+  answers: Type.Optional(
+    Type.Array(
+      Type.Object(
+        { ...answerMembers, selected: Type.Optional(Type.Array(Type.String())) },
+        { additionalProperties: false }
+      ),
+      { description: 'Of a question: one answer for each, by its id, with labels of its options, own words, or both.' }
+    )
+  ),
   reason: Type.Optional(Type.String({ maxLength: 4096, description: 'For the record.' })),
   arguments: Type.Optional(
     Type.Any({ description: 'With `allow`: runs instead of what was asked about, after the policies have seen it.' })
@@ -26,14 +43,23 @@ const VerdictBody = Type.Object(verdictMembers, { additionalProperties: false })
 
 const ApprovalShape = Type.Object({
   id: Type.String(),
-  kind: Type.Literal('tool'),
+  kind: Type.Unsafe<Approval['kind']>({
+    type: 'string',
+    enum: ['tool', 'question'],
+    description: 'A `tool` is to be allowed or denied, a `question` to be answered.'
+  }),
   session: Type.String(),
   scope: Type.String(),
   callId: Type.String(),
   toolName: Type.String(),
   reason: Type.Optional(Type.String({ description: 'Why it was asked.' })),
-  arguments: Type.Any({ description: 'What would run.' }),
-  hash: Type.String({ description: 'Of exactly what would run.' }),
+  arguments: Type.Optional(Type.Any({ description: 'What would run. Not of a question.' })),
+  questions: Type.Optional(
+    Type.Array(Type.Any(), {
+      description: 'Of a question, as the model put them: `id`, `question`, `options` and more.'
+    })
+  ),
+  hash: Type.String({ description: 'Of exactly what would run, or is asked.' }),
   createdAt: Type.Integer(),
   expiresAt: Type.Optional(Type.Integer({ description: 'Absent: it never expires.' })),
   state: Type.Unsafe<'pending' | 'decided'>({ type: 'string', enum: ['pending', 'decided'] }),
@@ -41,17 +67,21 @@ const ApprovalShape = Type.Object({
   decidedBy: Type.Optional(Type.String()),
   decidedAt: Type.Optional(Type.Integer()),
   decidedReason: Type.Optional(Type.String()),
-  decidedArguments: Type.Optional(Type.Any({ description: 'What runs, where the approver edited it.' }))
+  decidedArguments: Type.Optional(Type.Any({ description: 'What runs, where the approver edited it.' })),
+  answers: Type.Optional(Type.Array(Type.Object({ ...answerMembers, selected: Type.Array(Type.String()) })))
 })
 
-const show = ({ decision, ...approval }: Approval): Static<typeof ApprovalShape> => ({
+const show = ({ decision, arguments: args, ...approval }: Approval): Static<typeof ApprovalShape> => ({
   ...approval,
-  kind: 'tool',
+  ...(approval.kind === 'question'
+    ? { questions: (args as { questions: JsonValue[] }).questions }
+    : { arguments: args }),
   state: decision === undefined ? 'pending' : 'decided',
   ...(decision === undefined ? {} : { outcome: decision.outcome, decidedAt: decision.at }),
   ...(decision?.by === undefined ? {} : { decidedBy: decision.by }),
   ...(decision?.reason === undefined ? {} : { decidedReason: decision.reason }),
-  ...(decision?.arguments === undefined ? {} : { decidedArguments: decision.arguments })
+  ...(decision?.arguments === undefined ? {} : { decidedArguments: decision.arguments }),
+  ...(decision?.answers === undefined ? {} : { answers: [...decision.answers] })
 })
 
 /** A cursor holds its place also when the approval that it names is decided by then. */
@@ -75,13 +105,13 @@ export async function approvalRoutes(fastify: FastifyInstance): Promise<void> {
   const decide = async (
     principal: Principal,
     id: string,
-    { arguments: edited, ...rest }: Static<typeof VerdictBody>,
+    body: Static<typeof VerdictBody>,
     text: string
   ): Promise<Approval> => {
     const approval = await app.approvals.get(id)
     if (approval === undefined || !reaches(principal, approval.scope)) throw new RequestError('UNKNOWN_APPROVAL')
-    const verdict: Verdict = edited === undefined ? rest : { ...rest, arguments: edited as JsonValue }
-    if (edited !== undefined) refuseUnsafeNumbers(text)
+    const verdict = verdictOf(body)
+    if (verdict.arguments !== undefined) refuseUnsafeNumbers(text)
     return app.approvals.decide(id, verdict, principal.label === '' ? principal.tokenId : principal.label)
   }
 
@@ -114,7 +144,7 @@ export async function approvalRoutes(fastify: FastifyInstance): Promise<void> {
     {
       config: { action: 'approvals:read' },
       schema: {
-        summary: 'Approvals that wait for a decision, oldest first',
+        summary: 'Approvals and questions that wait for a person, oldest first',
         querystring: Type.Object(
           {
             ...pageQuery,
@@ -153,7 +183,7 @@ export async function approvalRoutes(fastify: FastifyInstance): Promise<void> {
     {
       config: { action: 'approvals:decide', dataPaths: ['arguments'], keepsBodyText: true },
       schema: {
-        summary: 'Decide an approval',
+        summary: 'Decide an approval, or answer a question',
         description:
           'Exactly one decision counts. Edited arguments are validated first, and go through the policies once more.',
         params: Type.Object({ id: Type.String({ maxLength: 64 }) }),
@@ -167,6 +197,15 @@ export async function approvalRoutes(fastify: FastifyInstance): Promise<void> {
     async ({ principal, params, body, bodyText = '' }) => show(await decide(principal, params.id, body, bodyText))
   )
 }
+
+function verdictOf({ decision, answers, arguments: edited, ...rest }: Static<typeof VerdictBody>): Verdict {
+  if (decision !== undefined && answers !== undefined) throw new RequestError('BAD_REQUEST', oneOf)
+  if (answers !== undefined) return { ...rest, decision: 'answer', answers }
+  if (decision === undefined) throw new RequestError('BAD_REQUEST', oneOf)
+  return edited === undefined ? { ...rest, decision } : { ...rest, decision, arguments: edited as JsonValue }
+}
+
+const oneOf = 'Either `decision` or `answers` is needed.'
 
 /** What a parsed number no longer tells (core.md §2.8). */
 function refuseUnsafeNumbers(text: string): void {

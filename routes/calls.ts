@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox'
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance } from 'fastify'
+import { pollEnd } from './poll-end.ts'
 import { reachSession } from './reach.ts'
 import { CallId, CallReport } from './schemas/calls.ts'
 import { errorResponses } from './schemas/error-responses.ts'
@@ -66,26 +67,4 @@ export async function callRoutes(fastify: FastifyInstance): Promise<void> {
       return app.invocations.cancel(session, params.callId)
     }
   )
-}
-
-/** Ends a long poll: after its time, when the client is gone, or when the server goes down. */
-function pollEnd(
-  { shutdown }: FastifyInstance,
-  { raw }: FastifyReply,
-  waitMs: number
-): { signal: AbortSignal; end: () => void } {
-  const controller = new AbortController()
-  const abort = (): void => controller.abort()
-  const timer = setTimeout(abort, waitMs)
-  raw.once('close', abort)
-  shutdown.begun.addEventListener('abort', abort, { once: true })
-  if (shutdown.isDraining) abort()
-  return {
-    signal: controller.signal,
-    end: () => {
-      clearTimeout(timer)
-      raw.off('close', abort)
-      shutdown.begun.removeEventListener('abort', abort)
-    }
-  }
 }

@@ -13,31 +13,51 @@ import { eventLog } from '../plugins/engine/event-log.ts'
 import { events } from '../plugins/engine/events.ts'
 import { frames } from '../plugins/engine/frames.ts'
 import { healthState } from '../plugins/engine/health-state.ts'
+import { jobs } from '../plugins/engine/jobs.ts'
 import { createLogger } from '../plugins/engine/logging.ts'
 import { operatorPlugins } from '../plugins/engine/operator-plugins.ts'
 import { registrations } from '../plugins/engine/registrations.ts'
 import { retention } from '../plugins/engine/retention.ts'
+import { sandbox } from '../plugins/engine/sandbox.ts'
 import { serverOptions } from '../plugins/engine/server-options.ts'
 import { shutdown } from '../plugins/engine/shutdown.ts'
+import { terminals } from '../plugins/engine/terminals.ts'
 import { tools } from '../plugins/engine/tools.ts'
 import { validation } from '../plugins/engine/validation.ts'
+import { web } from '../plugins/engine/web.ts'
 import { websocket } from '../plugins/engine/websocket.ts'
+import { wireSchemas } from '../plugins/engine/wire-schemas.ts'
 import { permissions } from '../plugins/policies/permissions.ts'
 import { Permissions } from '../plugins/policies/permissions-rules.ts'
 import { repeatToolReminder } from '../plugins/policies/repeat-tool-reminder.ts'
 import { spill } from '../plugins/policies/spill.ts'
 import { timeout } from '../plugins/policies/timeout.ts'
+import askUser from '../plugins/tools/ask-user.ts'
 import bash from '../plugins/tools/bash.ts'
+import edit from '../plugins/tools/edit.ts'
+import glob from '../plugins/tools/glob.ts'
+import grep from '../plugins/tools/grep.ts'
+import jobTools from '../plugins/tools/jobs.ts'
 import read from '../plugins/tools/read.ts'
+import strReplaceEditor from '../plugins/tools/str-replace-editor.ts'
+import terminalTools from '../plugins/tools/terminal.ts'
+import todo from '../plugins/tools/todo.ts'
+import webFetch from '../plugins/tools/web-fetch.ts'
+import webSearch from '../plugins/tools/web-search.ts'
+import write from '../plugins/tools/write.ts'
 import { approvalRoutes } from '../routes/approvals.ts'
 import { batchRoutes } from '../routes/batch.ts'
+import { callFrames } from '../routes/call-frames.ts'
 import { callRoutes } from '../routes/calls.ts'
 import { eventRoutes } from '../routes/events.ts'
 import { healthRoutes } from '../routes/health.ts'
 import { invokeRoutes } from '../routes/invoke.ts'
+import { permissionRoutes } from '../routes/permissions.ts'
+import { jobRoutes } from '../routes/jobs.ts'
 import { promptRoutes } from '../routes/prompt.ts'
 import { scopeRoutes } from '../routes/scopes.ts'
 import { sessionRoutes } from '../routes/sessions.ts'
+import { terminalRoutes } from '../routes/terminals.ts'
 import { ticketRoutes } from '../routes/tickets.ts'
 import { tokenRoutes } from '../routes/tokens.ts'
 import { toolRoutes } from '../routes/tools.ts'
@@ -121,14 +141,19 @@ async function compose(app: FastifyInstance, config: Config, { log, tokens, rule
   await app.register(websocket, config)
 
   // The engine, and what hangs on it. Policies come first, so that tools of the same scope are inside them.
+  await app.register(wireSchemas)
   await app.register(tools, config)
   await app.register(backends, { config })
   await app.register(events)
   await app.register(calls, config)
+  await app.register(terminals, config)
+  await app.register(jobs, config)
   await app.register(approvals, {
     ...config,
     policyVersionOf: ({ chain }) => rules.policyVersionOf(chain.map(({ id }) => id))
   })
+  await app.register(sandbox, config)
+  await app.register(web, config)
   await app.register(codeRuntime, config)
   await app.register(permissions, { permissions: rules })
   await app.register(timeout)
@@ -138,8 +163,22 @@ async function compose(app: FastifyInstance, config: Config, { log, tokens, rule
     store: app.spill,
     warn: (message, details) => app.log.warn(details, message)
   })
-  await app.register(bash)
+  // Where commands are to be confined and cannot be, there is none (backends.md §11.2).
+  if (app.hasDecorator('shell')) {
+    await app.register(bash, config.jobs)
+    await app.register(terminalTools, { ...config.jobs, ...config.terminals })
+  }
+  await app.register(jobTools, config.jobs)
   await app.register(read)
+  await app.register(write)
+  await app.register(edit)
+  await app.register(strReplaceEditor)
+  await app.register(glob, config.search)
+  await app.register(grep)
+  await app.register(todo, config.todo)
+  await app.register(askUser)
+  await app.register(webFetch)
+  await app.register(webSearch, config.web)
   await app.register(operatorPlugins, config)
   // After the plugins: what clients registered comes back among what those make.
   await app.register(registrations, config)
@@ -161,7 +200,11 @@ async function compose(app: FastifyInstance, config: Config, { log, tokens, rule
   await app.register(invokeRoutes)
   await app.register(batchRoutes)
   await app.register(callRoutes)
+  await app.register(callFrames)
   await app.register(approvalRoutes)
+  await app.register(jobRoutes)
+  await app.register(terminalRoutes, config)
+  await app.register(permissionRoutes)
   await app.register(sessionRoutes, config)
   await app.register(turnRoutes)
   await app.register(eventRoutes)

@@ -5,8 +5,8 @@ import type { FastifyInstance } from 'fastify'
 import { buildApp } from './app.ts'
 import { adminTokenPlace } from './auth/admin-token.ts'
 import { configFromArguments, runCommand } from './command-line.ts'
-import { isLoopback } from './config/load.ts'
 import type { Config } from './config/schema.ts'
+import { shellExecutor } from './config/shell-executor.ts'
 
 /**
  * The process (reliability.md §3.4): configuration → app → listen → start-up lines → graceful close. The first SIGTERM or SIGINT
@@ -58,8 +58,7 @@ async function start(config: Config, onFatal: () => void): Promise<FastifyInstan
 /** What a person needs to get going: the address, where the token is, and one line to paste. */
 function startUpLines(config: Config, address: string): string {
   const token = adminTokenPlace(config)
-  const runsUnconfined =
-    config.shell.executor === 'bash-local' || (config.shell.executor === 'auto' && isLoopback(config.host))
+  const runsUnconfined = shellExecutor(config) === 'bash-local'
   const call = '{"name":"bash","arguments":{"command":"echo hello","description":"Say hello"}}'
   return [
     `Toolwright is listening on ${address}`,

@@ -14,8 +14,8 @@ const mayImport: Record<string, readonly string[]> = {
   scheduler: ['pipeline', 'tools', 'scopes', 'schema', 'json'],
   'event-log': ['events', 'json'],
   events: ['event-log', 'json'],
-  sessions: ['event-log', 'tools', 'scopes', 'json'],
-  approvals: ['sessions', 'event-log', 'events', 'pipeline', 'tools', 'scopes', 'schema', 'json'],
+  sessions: ['event-log', 'tools', 'scopes', 'json', 'backends/plans'],
+  approvals: ['sessions', 'event-log', 'events', 'pipeline', 'tools', 'scopes', 'schema', 'json', 'backends/questions'],
   invocations: [
     'approvals',
     'scheduler',
@@ -42,6 +42,9 @@ const mayImport: Record<string, readonly string[]> = {
   'backends/terminals': ['backends/subprocess', 'json'],
   'backends/jobs': ['json'],
   'backends/search': ['backends/subprocess'],
+  'backends/questions': [],
+  'backends/web': [],
+  'backends/plans': [],
   'backends/spill': ['json']
 }
 

@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Approvals } from '../../server/approvals/approvals.ts'
 import { ApprovalPolicy } from '../../server/approvals/policy.ts'
+import { UserQuestions } from '../../server/approvals/questions.ts'
 import type { Config } from '../../server/config/schema.ts'
 import type { Scope } from '../../server/scopes/scope.ts'
 
@@ -40,9 +41,10 @@ export const approvals = fp(
         if (row?.['state'] !== 'awaiting-approval') return undefined
         return { over: (await invocations.resume(session, row)).answer }
       },
-      announce: ({ id, session, scope, callId, toolName, reason }) =>
+      announce: ({ id, kind, session, scope, callId, toolName, reason }) =>
         liveEvents.publish('approval/pending', {
           id,
+          kind,
           session,
           scope,
           callId,
@@ -53,6 +55,9 @@ export const approvals = fp(
     })
     fastify.decorate('approvals', service)
     fastify.decorate('approvalPolicy', policy)
+    const questions = new UserQuestions()
+    questions.provide((ask) => service.askQuestions(ask))
+    fastify.decorate('questions', questions)
     // Tools and policies are there only when all plugins are: what waits asks again then.
     fastify.addHook('onReady', () => service.pending.restore())
     const undo = log.onState((state) => {

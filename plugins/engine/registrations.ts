@@ -3,6 +3,7 @@ import fp from 'fastify-plugin'
 import type { Config } from '../../server/config/schema.ts'
 import { type Clock, systemClock } from '../../server/registrations/idle-scopes.ts'
 import { Registrations } from '../../server/registrations/registrations.ts'
+import { isAgent } from './jobs.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -19,7 +20,7 @@ export const registrations = fp(
     fastify: FastifyInstance,
     { scopes: limits, clock = systemClock }: Pick<Config, 'scopes'> & { clock?: Clock }
   ) => {
-    const { eventLog: log, scopes: tree, registry, tools: root, callEngine } = fastify
+    const { eventLog: log, scopes: tree, registry, tools: root, callEngine, jobs } = fastify
     const service = new Registrations({
       log,
       tree,
@@ -27,7 +28,10 @@ export const registrations = fp(
       root,
       limits,
       clock,
-      quiet: (scope) => callEngine.calls.whenQuiet(({ session }) => session.scope.isWithin(scope)),
+      quiet: async (scope) => {
+        await callEngine.calls.whenQuiet(({ session }) => session.scope.isWithin(scope))
+        await jobs.whenQuiet((owner) => isAgent(owner) && owner.scope.isWithin(scope))
+      },
       warn: (message, details) => fastify.log.warn(details, message)
     })
     await service.restore()
@@ -44,5 +48,5 @@ export const registrations = fp(
       return service.close()
     })
   },
-  { name: 'registrations', fastify: '5.x', dependencies: ['event-log', 'tools', 'calls'] }
+  { name: 'registrations', fastify: '5.x', dependencies: ['event-log', 'tools', 'calls', 'jobs'] }
 )

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
@@ -23,6 +24,11 @@ export type DrainStep = (deadline: AbortSignal) => Promise<void>
 export class Shutdown {
   readonly #steps: DrainStep[] = []
   readonly #begun = new AbortController()
+
+  constructor() {
+    // Every long poll listens; from the eleventh on Node would warn of a leak.
+    setMaxListeners(0, this.#begun.signal)
+  }
 
   /** Fires when the shutdown begins; streams and long polls end on it. */
   get begun(): AbortSignal {

@@ -1,14 +1,36 @@
 import { joinStreams } from '../../server/backends/shell/join-streams.ts'
-import type { ShellOutput, ShellRunResult } from '../../server/backends/shell/shell.ts'
+import type { OutputDelta, SandboxFacts, ShellOutput, ShellRunResult } from '../../server/backends/shell/shell.ts'
 
-/** What a model reads of a finished command (backends.md §3.2). The exit or signal marker is always the last line (D1). */
-export function renderCommand(result: ShellRunResult): string {
+/**
+ * What a model reads of a finished command (backends.md §3.2). The exit or signal marker is always the last line (D1). `canEscalate`: a
+ * call may ask for more permissions.
+ */
+export function renderCommand(result: ShellRunResult, { canEscalate = false } = {}): string {
   const body = joinStreams(renderOutput(result.stdout), renderOutput(result.stderr)) || '(no output)'
   const markers = [
+    ...sandboxMarkers(result.sandbox, canEscalate),
     ...(result.timedOut ? [`[timed out after ${result.timeoutMs}ms]`] : []),
     result.signal === null ? `[exit code: ${result.exitCode ?? 0}]` : `[killed by signal: ${result.signal}]`
   ]
   return markers.reduce(appendLine, body)
+}
+
+/** What a model reads of a command in the background, at a time; with what is known of its sandbox once it has ended (backends.md §3.2). */
+export function renderDelta({ text, lossy, spillPaths }: OutputDelta, sandbox?: SandboxFacts): string {
+  const paths = spillPaths.join(', ') || '(unavailable)'
+  const markers = [
+    ...(lossy ? [`[some output was dropped from memory; full output: ${paths}]`] : []),
+    ...sandboxMarkers(sandbox, false),
+    ...(sandbox?.runnerFailed === true ? ['[sandbox: it failed, so the command may not have run]'] : [])
+  ]
+  return markers.reduce(appendLine, text)
+}
+
+/** What a refusal of the sandbox adds: the fact, and what to do about it where something can be done. */
+function sandboxMarkers(facts: SandboxFacts | undefined, canEscalate: boolean): string[] {
+  if (facts?.denied !== true) return []
+  const hint = 'If it is meant, call again with sandbox_permissions and a justification; a person is asked then.'
+  return [`[sandbox: file access denied under ${facts.mode} mode]`, ...(canEscalate ? [hint] : [])]
 }
 
 function renderOutput({ text, truncated, spillPath }: ShellOutput): string {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Row } from '../event-log/event-log.ts'
+import type { Answer } from '../backends/questions/questions.ts'
 import { canonicalJson } from '../json/canonical.ts'
 import type { JsonObject, JsonValue } from '../json/lossless.ts'
 import { stringifyJson } from '../json/serialize.ts'
@@ -9,6 +10,8 @@ import type { ToolDefinition } from '../tools/definition.ts'
 /** An ask, as it is stored and shown (api.md §7). `hash` is of exactly what would run. Times are epoch milliseconds. */
 export interface Approval {
   readonly id: string
+  /** A `question` is answered and not allowed; its `arguments` hold the questions and nothing else. */
+  readonly kind: 'tool' | 'question'
   readonly session: string
   readonly scope: string
   readonly callId: string
@@ -24,7 +27,7 @@ export interface Approval {
 }
 
 export interface Decision {
-  readonly outcome: ApprovalOutcome['outcome']
+  readonly outcome: ApprovalOutcome['outcome'] | 'answered'
   readonly at: number
   /** The person who decided, by the label of the token, or its id; absent when it was no person. */
   readonly by?: string
@@ -32,10 +35,13 @@ export interface Decision {
   readonly reason?: string
   /** The arguments as they were edited. */
   readonly arguments?: JsonValue
+  /** In the order of the questions. */
+  readonly answers?: readonly Answer[]
 }
 
+/** What the call of a `tool` approval is told. */
 export const outcomeOf = ({ outcome, arguments: edited }: Decision): ApprovalOutcome =>
-  outcome === 'allowed-once' && edited !== undefined ? { outcome, arguments: edited } : { outcome }
+  outcome === 'allowed-once' && edited !== undefined ? { outcome, arguments: edited } : ({ outcome } as ApprovalOutcome)
 
 /** What an approval freezes (reliability.md §1.11): if any of it is different when it is decided, it would approve something else. */
 export interface FrozenCall {
@@ -74,7 +80,7 @@ export function toRow(approval: Approval): Row {
     session: approval.session,
     scope: approval.scope,
     call_id: approval.callId,
-    kind: 'tool',
+    kind: approval.kind,
     state: 'pending',
     hash: approval.hash,
     data: stringifyJson({ toolName, arguments: args, ...(reason === undefined ? {} : { reason }) }),
@@ -84,10 +90,11 @@ export function toRow(approval: Approval): Row {
 }
 
 /** The columns that a decision changes. */
-export function decidedColumns(id: string, { outcome, at, by, reason, arguments: edited }: Decision): Row {
+export function decidedColumns(id: string, { outcome, at, by, reason, arguments: edited, answers }: Decision): Row {
   const answer = {
     ...(reason === undefined ? {} : { reason }),
-    ...(edited === undefined ? {} : { arguments: edited })
+    ...(edited === undefined ? {} : { arguments: edited }),
+    ...(answers === undefined ? {} : { answers: answers as unknown as JsonValue })
   }
   return {
     id,
@@ -103,6 +110,7 @@ export function fromRow(row: Row): Approval {
   const data = JSON.parse(String(row['data'])) as { toolName: string; arguments: JsonValue; reason?: string }
   return {
     id: String(row['id']),
+    kind: row['kind'] === 'question' ? 'question' : 'tool',
     session: String(row['session']),
     scope: String(row['scope']),
     callId: String(row['call_id']),
@@ -116,7 +124,9 @@ export function fromRow(row: Row): Approval {
 
 function decisionOf(row: Row): Decision {
   const answer =
-    row['answer'] == null ? {} : (JSON.parse(String(row['answer'])) as Pick<Decision, 'reason' | 'arguments'>)
+    row['answer'] == null
+      ? {}
+      : (JSON.parse(String(row['answer'])) as Pick<Decision, 'reason' | 'arguments' | 'answers'>)
   return {
     outcome: String(row['outcome']) as Decision['outcome'],
     at: Number(row['decided_at']),

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto'
+import type { Answer, Question } from '../backends/questions/questions.ts'
 import { RequestError } from '../errors.ts'
 import type { JsonValue } from '../json/lossless.ts'
 import type { ApprovalAsk, ApprovalChannel, ApprovalOutcome } from '../pipeline/decisions.ts'
+import type { Execution } from '../pipeline/execution.ts'
 import { Session } from '../sessions/session.ts'
 import type { Registry } from '../tools/registry.ts'
 import { askAnswerers, violationsIn } from './answerers.ts'
@@ -9,6 +11,7 @@ import { type Approval, type Decision, fromRow, hashOf, outcomeOf } from './appr
 import type { PendingApproval } from './pending-approval.ts'
 import { PendingApprovals, type PendingApprovalsOptions } from './pending-approvals.ts'
 import type { ApprovalPolicy } from './policy.ts'
+import { type GivenAnswer, matchAnswers, type QuestionOutcome, type SessionQuestions } from './questions.ts'
 
 export interface ApprovalsOptions extends PendingApprovalsOptions {
   registry: Registry
@@ -25,7 +28,9 @@ export interface ApprovalsOptions extends PendingApprovalsOptions {
 
 /** What somebody who may decide sends. */
 export interface Verdict {
-  decision: 'allow' | 'deny'
+  /** A question is answered, or dismissed with `deny`. */
+  decision: 'allow' | 'deny' | 'answer'
+  answers?: readonly GivenAnswer[]
   reason?: string
   /** Runs instead of what was asked about; validated before anything is decided. */
   arguments?: JsonValue
@@ -61,7 +66,8 @@ export class Approvals implements ApprovalChannel {
 
   /**
    * A person decides. Throws `UNKNOWN_APPROVAL`, `ALREADY_DECIDED` with the winner, `APPROVAL_STALE`, which closes the approval as
-   * rejected unless only the hash was another, `INVALID_ARGS` or `SHUTTING_DOWN`, which leave it pending.
+   * rejected unless only the hash was another, `INVALID_ARGS` or `SHUTTING_DOWN`, which leave it pending. What a question asks is
+   * frozen by itself, so it never becomes stale.
    */
   async decide(id: string, verdict: Verdict, by: string): Promise<Approval> {
     const pending = this.pending.find(id)
@@ -72,16 +78,20 @@ export class Approvals implements ApprovalChannel {
     else if (verdict.hash !== undefined && verdict.hash !== approval.hash) throw new RequestError('APPROVAL_STALE')
     const edited = verdict.decision === 'allow' ? verdict.arguments : undefined
     if (edited !== undefined) await this.#checkEdit(pending, session, edited)
-    const isStale = (await this.#hashOf(session, { ...approval, ...argumentsOf(pending) })) !== approval.hash
+    const isQuestion = approval.kind === 'question'
+    const answers = answersIn(approval, verdict)
+    const isStale =
+      !isQuestion && (await this.#hashOf(session, { ...approval, ...argumentsOf(pending) })) !== approval.hash
     // From here on nothing is awaited until the approval is taken.
     if (pending.isTaken) throw await this.#tooLate(id, pending)
     const { reason } = verdict
     const decision: Decision = {
-      outcome: verdict.decision === 'allow' && !isStale ? 'allowed-once' : 'rejected',
+      outcome: verdict.decision === 'deny' || isStale ? 'rejected' : isQuestion ? 'answered' : 'allowed-once',
       at: this.pending.clock.now(),
       by,
       ...(reason === undefined ? {} : { reason }),
-      ...(edited === undefined || isStale ? {} : { arguments: edited })
+      ...(edited === undefined || isStale ? {} : { arguments: edited }),
+      ...(answers === undefined ? {} : { answers })
     }
     if (isStale || pending.toPeople === undefined) await this.pending.settle(pending, session, decision)
     else {
@@ -108,8 +118,36 @@ export class Approvals implements ApprovalChannel {
   async get(id: string): Promise<Approval | undefined> {
     const pending = this.pending.find(id)
     if (pending?.isStored === true) return pending.approval
-    const [row] = await this.#options.log.rows('approvals', { id, kind: 'tool' }, 1)
+    const [row] = await this.#options.log.rows('approvals', { id }, 1)
     return row === undefined ? undefined : fromRow(row)
+  }
+
+  /** The questions of a running body: the people are their provider (api.md §7). Rejects when they cannot be stored. */
+  async askQuestions({ agent, callId, toolName, questions, signal }: SessionQuestions): Promise<QuestionOutcome> {
+    const { announce } = this.#options
+    if (announce === undefined) return { outcome: 'unavailable' }
+    if (this.pending.isClosing) return { outcome: 'cancelled' }
+    const asked = {
+      kind: 'question',
+      callId,
+      toolName,
+      arguments: { questions } as unknown as JsonValue
+    } as const
+    const pending = await this.#ask(agent, asked, true)
+    // What fails here fails whoever waits, too.
+    const cancel = (): void => void this.#conclude(pending, agent, { outcome: 'cancelled' }).catch(() => undefined)
+    signal.addEventListener('abort', cancel, { once: true })
+    if (signal.aborted || this.pending.isClosing) cancel()
+    else announce(pending.approval)
+    try {
+      const { outcome, answers = [] } = await pending.decided
+      return outcome === 'answered' ? { outcome, answers } : ({ outcome } as QuestionOutcome)
+    } catch (error) {
+      pending.isOrphan = true
+      throw error
+    } finally {
+      signal.removeEventListener('abort', cancel)
+    }
   }
 
   async #request(ask: ApprovalAsk, isInBody: boolean): Promise<ApprovalOutcome> {
@@ -117,7 +155,8 @@ export class Approvals implements ApprovalChannel {
     if (!(session instanceof Session)) throw new Error('an approval needs a session')
     const isOff = (await this.#options.policy.of(session)) === 'never'
     const resumed = isInBody ? undefined : this.pending.takeResumed(session, ask.callId, ask.exec)
-    const pending = resumed ?? (await this.#ask(session, ask, isInBody))
+    const pending =
+      resumed ?? (await this.#ask(session, { ...ask, kind: 'tool', arguments: ask.exec.arguments ?? null }, isInBody))
     try {
       return outcomeOf(await this.#decisionOn(pending, session, { ask, isOff }))
     } catch (error) {
@@ -126,13 +165,18 @@ export class Approvals implements ApprovalChannel {
     }
   }
 
-  async #ask(session: Session, ask: ApprovalAsk, isInBody: boolean): Promise<PendingApproval> {
-    const { callId, toolName, reason, exec } = ask
+  async #ask(
+    session: Session,
+    ask: Pick<Approval, 'kind' | 'callId' | 'toolName' | 'reason' | 'arguments'> & { exec?: Execution },
+    isInBody: boolean
+  ): Promise<PendingApproval> {
+    const { callId, toolName, reason, exec, kind, arguments: args } = ask
     const { expiryMs } = this.#options
     const createdAt = this.pending.clock.now()
-    const call = { session: session.id, scope: session.scope.id, callId, toolName, arguments: exec.arguments ?? null }
+    const call = { session: session.id, scope: session.scope.id, callId, toolName, arguments: args }
     const approval: Approval = {
       id: randomUUID(),
+      kind,
       ...call,
       ...(reason === undefined ? {} : { reason }),
       hash: await this.#hashOf(session, call),
@@ -153,7 +197,8 @@ export class Approvals implements ApprovalChannel {
     if (decision !== undefined) return decision
     if (this.pending.isLeft(pending)) throw new RequestError('SHUTTING_DOWN')
     const { signal } = ask
-    if (signal.aborted) return this.#conclude(pending, session, { outcome: 'cancelled' })
+    const isTooLate = pending.isInBody && this.pending.isClosing
+    if (signal.aborted || isTooLate) return this.#conclude(pending, session, { outcome: 'cancelled' })
     if (isOff) return this.#conclude(pending, session, { outcome: 'rejected' })
     const isOver = new AbortController()
     const aborted = new Promise<ApprovalOutcome>((resolve) => {
@@ -227,6 +272,20 @@ export class Approvals implements ApprovalChannel {
     const details = { outcome, at, ...(by === undefined ? {} : { by }), ...(reason === undefined ? {} : { reason }) }
     return new RequestError('ALREADY_DECIDED', undefined, { details })
   }
+}
+
+/** The answers that a verdict has. Throws `INVALID_ARGS` for one that is of the other kind, or does not answer the questions. */
+function answersIn({ kind, arguments: asked }: Approval, { decision, answers = [] }: Verdict): Answer[] | undefined {
+  if (decision === 'deny' || (kind === 'tool' && decision === 'allow')) return undefined
+  const matched =
+    kind === 'tool'
+      ? { answers: [], violations: ['this is allowed or denied: it is no question'] }
+      : decision === 'allow'
+        ? { answers: [], violations: ['a question takes answers, or "deny" to dismiss it'] }
+        : matchAnswers((asked as unknown as { questions: Question[] }).questions, answers)
+  const violations = matched.violations.slice(0, 20)
+  if (violations.length > 0) throw new RequestError('INVALID_ARGS', undefined, { details: { violations } })
+  return matched.answers
 }
 
 /** Oldest first; ids tell apart what was asked in the same millisecond. */

@@ -64,17 +64,23 @@ export class PendingApprovals {
   async add(
     approval: Approval,
     session: Session,
-    { exec, isInBody }: { exec: Execution; isInBody: boolean }
+    { exec, isInBody }: { exec: Execution | undefined; isInBody: boolean }
   ): Promise<PendingApproval> {
     if (this.#pending.size >= (this.#options.maxPending ?? 10_000)) throw new TooManyApprovalsError()
-    const { id, toolName, callId, reason } = approval
+    const { id, kind, toolName, callId, reason } = approval
     const pending = new PendingApproval(approval)
     pending.exec = exec
     pending.isInBody = isInBody
     // Only a call that is in the log by itself can wait there.
-    pending.isLasting = !isInBody && exec.parent === undefined && session.isRecorded(callId)
+    pending.isLasting = !isInBody && exec?.parent === undefined && session.isRecorded(callId)
     this.#pending.set(id, pending)
-    const data = { id, toolName, callId, ...(reason === undefined ? {} : { reason }) }
+    const data = {
+      id,
+      ...(kind === 'tool' ? {} : { kind }),
+      toolName,
+      callId,
+      ...(reason === undefined ? {} : { reason })
+    }
     try {
       await session.append([{ type: 'approval/asked', data }], {
         writes: [
@@ -139,12 +145,16 @@ export class PendingApprovals {
   }
 
   async expire(pending: PendingApproval): Promise<void> {
-    if (pending.isSettled || this.#isClosing) return
+    if (!this.#isClosing) await this.#close(pending, 'unavailable')
+  }
+
+  async #close(pending: PendingApproval, outcome: 'unavailable' | 'cancelled'): Promise<void> {
+    if (pending.isSettled) return
     try {
       const session = await this.attach(pending)
-      if (!pending.isSettled) await this.settle(pending, session, { outcome: 'unavailable', at: this.clock.now() })
+      if (!pending.isSettled) await this.settle(pending, session, { outcome, at: this.clock.now() })
     } catch (error) {
-      this.#options.warn('an approval could not expire', { err: error, approval: pending.approval.id })
+      this.#options.warn('an approval could not be closed', { err: error, approval: pending.approval.id })
     }
   }
 
@@ -166,7 +176,7 @@ export class PendingApprovals {
 
   /** Takes up what the last server left pending. To be called once, when tools and policies are there. */
   async restore(): Promise<void> {
-    for (const row of await this.#options.log.rows('approvals', { state: 'pending', kind: 'tool' }, 100_000)) {
+    for (const row of await this.#options.log.rows('approvals', { state: 'pending' }, 100_000)) {
       const pending = new PendingApproval(fromRow(row))
       pending.isStored = true
       pending.isOrphan = true
@@ -186,12 +196,18 @@ export class PendingApprovals {
     }
   }
 
-  /** The server goes down (reliability.md §3.4): what can wait for its next run is left to it. */
+  /** The server goes down (reliability.md §3.4): what can wait for its next run is left to it, and no running body waits any longer. */
   beginShutdown(): void {
     this.#isClosing = true
     for (const pending of this.values()) {
+      if (pending.isInBody && pending.isStored) void this.#close(pending, 'cancelled')
       if (pending.isLasting && !pending.isSettled) pending.reject(new RequestError('SHUTTING_DOWN'))
     }
+  }
+
+  /** Nobody is asked any more. */
+  get isClosing(): boolean {
+    return this.#isClosing
   }
 
   /** Stops the clocks: what is pending stays so in the log. */

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { EventLog } from '../event-log/event-log.ts'
+import type { EventLog, NewEvent } from '../event-log/event-log.ts'
 import type { Session } from '../sessions/session.ts'
 
 export type Policy = 'ask' | 'never'
@@ -17,6 +17,11 @@ export class ApprovalPolicy {
     this.#fallback = fallback
   }
 
+  /** The deployment's default. */
+  get fallback(): Policy {
+    return this.#fallback
+  }
+
   async of(session: Session): Promise<Policy> {
     const known = this.#known.get(session)
     if (known !== undefined) return known
@@ -32,9 +37,15 @@ export class ApprovalPolicy {
    * with the next step (core.md §25.5).
    */
   async set(session: Session, policy: Policy, source?: string): Promise<void> {
+    const events = await this.change(session, policy, source)
+    if (events.length > 0) await session.append(events)
+  }
+
+  /** As `set`, but it is the caller who appends what it returns. */
+  async change(session: Session, policy: Policy, source?: string): Promise<NewEvent[]> {
     if (policy !== 'ask' && policy !== 'never') throw new TypeError(`there is no approval policy "${String(policy)}"`)
     await this.of(session)
-    if (this.#known.get(session) === policy) return
+    if (this.#known.get(session) === policy) return []
     this.#known.set(session, policy)
     const text =
       policy === 'never'
@@ -46,7 +57,7 @@ export class ApprovalPolicy {
       content: [{ type: 'text', text }],
       source: { kind: 'plugin', plugin: 'approvals', form: 'notice', summary: `approval policy: ${policy}` }
     })
-    await session.append([{ type: 'approval/policy', data: { policy, ...(source === undefined ? {} : { source }) } }])
+    return [{ type: 'approval/policy', data: { policy, ...(source === undefined ? {} : { source }) } }]
   }
 
   async #stored(session: Session): Promise<Policy | undefined> {

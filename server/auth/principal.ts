@@ -27,6 +27,7 @@ const grants = {
   'tools:register': ['provider', 'admin'],
   'tools:accept': ['operator', 'admin'],
   'approvals:decide': ['operator', 'admin'],
+  'permissions:set': ['operator', 'admin'],
   'terminals:operate': ['operator', 'admin'],
   'jobs:kill': ['operator', 'admin'],
   'tokens:manage': ['admin'],

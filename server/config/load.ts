@@ -64,7 +64,7 @@ export function loadConfig({ file, flags = new Map(), env = {}, cwd = process.cw
 }
 
 /** Settings that name files: `~` is the user's home, and a relative path starts at the file that states it, else at `cwd`. */
-const pathSettings = new Set(['home', 'auth.tokenFile', 'plugins', 'workspace.roots'])
+const pathSettings = new Set(['home', 'auth.tokenFile', 'plugins', 'workspace.roots', 'sandbox.hidden'])
 
 function place(setting: Setting, value: unknown, base: string): unknown {
   if (Array.isArray(value)) {
@@ -131,7 +131,17 @@ function contradictions(config: Config): string[] {
     )
   }
   if (config.auth.token && config.auth.tokenFile) problems.push('auth.token and auth.tokenFile are both set; set one')
+  if (config.sandbox.required) {
+    if (config.shell.executor === 'bash-local') problems.push('sandbox.required forbids shell.executor bash-local')
+    if ([config.sandbox.mode, ...Object.values(config.sandbox.scopes)].includes('danger-full-access')) {
+      problems.push('sandbox.required forbids the mode danger-full-access')
+    }
+  }
+  if (Object.hasOwn(config.presets.table, 'custom')) problems.push('presets.table: the name custom is reserved')
   if (config.shell.timeoutMs > config.shell.maxTimeoutMs) problems.push('shell.timeoutMs is above shell.maxTimeoutMs')
+  if (config.jobs.waitTimeoutMs > config.jobs.maxWaitTimeoutMs) {
+    problems.push('jobs.waitTimeoutMs is above jobs.maxWaitTimeoutMs')
+  }
   for (const host of config.allowedHosts) {
     if (!/^(\[[\da-f:.]+\]|[\w.-]+)(:(\d{1,5}|\*))?$/i.test(host)) {
       problems.push(`allowedHosts: ${JSON.stringify(host)} is no name, name:port or name:*`)

@@ -1,6 +1,8 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { permissionRule } from './permission-rules.ts'
+import { presetTable, sandboxMode } from './sandbox-settings.ts'
 import type { Secret } from './secret.ts'
+import { httpUrl, searchService } from './web-settings.ts'
 
 /**
  * Every tunable: its type, default and description. Nothing else in the code has defaults of its own. Durations end in `Ms`,
@@ -75,6 +77,7 @@ export const configSchema = Type.Object({
       'How long a socket may make no progress above its high water before it is closed with 1013.'
     ),
     maxSubscriptions: integer(20, 1, 'Subscriptions of one socket.'),
+    maxCalls: integer(64, 1, 'Invocations of one socket that are not answered yet.'),
     maxSockets: integer(1_024, 1, 'Open sockets, event streams included.'),
     maxSocketsPerToken: integer(128, 1, 'Open sockets of one token.'),
     framesPerSecond: integer(500, 1, 'Frames per second read from one socket; more are read later.')
@@ -101,7 +104,8 @@ export const configSchema = Type.Object({
     maxRestrictions: integer(100, 0, 'Masks that clients may put on one scope.')
   }),
   codeMode: Type.Object({
-    maxParallelSubCalls: integer(10, 1, 'Calls of one program whose bodies overlap.')
+    maxParallelSubCalls: integer(10, 1, 'Calls of one program whose bodies overlap.'),
+    maxSubCalls: integer(0, 0, 'Calls that one program may make in all; 0 is no limit.')
   }),
   codeRuntime: Type.Object({
     backend: choice(
@@ -141,6 +145,107 @@ export const configSchema = Type.Object({
     maxOutputBytes: bytes(64_000, 'Bytes of each output stream kept in memory.'),
     maxSpillBytes: bytes(64 * 1024 * 1024, 'Bytes of each output stream kept in a file.'),
     graceMs: durationMs(3_000, 'Time between SIGTERM and SIGKILL.')
+  }),
+  sandbox: Type.Object({
+    required: Type.Boolean({
+      default: false,
+      description:
+        'Nothing runs unconfined: no `bash-local`, no `danger-full-access`; without a sandbox that works there is no `bash`.'
+    }),
+    mode: choice(
+      ['read-only', 'workspace-write', 'danger-full-access'],
+      'workspace-write',
+      'What commands and file tools may write where a session has no mode of its own.'
+    ),
+    scopes: Type.Record(Type.String(), sandboxMode, {
+      default: {},
+      description: 'The mode of single scopes and all below them, by the scope’s id; the nearest counts.'
+    }),
+    hidden: strings('Files and directories that neither commands in the sandbox nor file tools can read.'),
+    network: choice(['host', 'none'], 'host', 'Whether commands in the sandbox have the network.'),
+    uid: integer(
+      61_100,
+      1,
+      'User and group that commands in the sandbox run as when the server is root.',
+      4_294_967_294
+    ),
+    environment: strings('Variables of the server that commands in the sandbox see, besides PATH, LANG, TERM and TZ.'),
+    maxProcesses: integer(256, 1, 'Processes and threads of one command in the sandbox.'),
+    maxOpenFiles: integer(1_024, 1, 'Open files of one process in the sandbox.'),
+    maxFileBytes: bytes(1024 ** 3, 'Largest file that a command in the sandbox can write.'),
+    maxMemoryBytes: integer(0, 0, 'Address space of one process in the sandbox; 0 is no limit.'),
+    maxTmpBytes: bytes(512 * 1024 * 1024, 'Size of the private /tmp of one command in the sandbox, which is memory.')
+  }),
+  presets: Type.Object({
+    table: presetTable
+  }),
+  search: Type.Object({
+    globMaxResults: integer(100, 1, 'Paths that a glob shows.'),
+    sampleOverCapGlobResults: Type.Boolean({
+      default: false,
+      description: 'Show some paths of every top-level entry, when there are more than a glob shows.'
+    }),
+    maxRawOutputBytes: bytes(20_000_000, 'Output of the search program beyond which a search fails.')
+  }),
+  web: Type.Object({
+    allowAddresses: strings(
+      'Addresses and CIDR ranges that web_fetch may reach although they are not public; `127.0.0.1`, `10.1.0.0/16`.'
+    ),
+    allowPorts: Type.Array(Type.Integer({ minimum: 1, maximum: 65_535 }), {
+      default: [80, 443, 8000, 8080, 8443],
+      description: 'Ports that web_fetch may reach; empty: every port.'
+    }),
+    fetchProvider: Type.Optional(
+      Type.String({ minLength: 1, description: 'Which provider fetches; absent: the only usable one. `http` is built in.' })
+    ),
+    fetchTimeoutMs: durationMs(30_000, 'Time of one fetch, redirects included.'),
+    maxFetchBytes: bytes(5_000_000, 'Largest page: a declared larger one is refused, else the rest is cut off.'),
+    convertTimeoutMs: durationMs(5_000, 'Time to turn one page into Markdown; what takes longer stays HTML.'),
+    userAgent: Type.String({
+      default: 'Toolwright/1.0',
+      pattern: '^[ -~]+$',
+      description: 'User-Agent of requests to the web.'
+    }),
+    searchProvider: Type.Optional(
+      Type.String({
+        minLength: 1,
+        description: 'Which provider searches; absent: the only usable one. `searxng` and `http` are built in.'
+      })
+    ),
+    searxngUrl: Type.Optional({ ...httpUrl, description: 'A SearXNG instance, whose `search.formats` have `json`.' }),
+    searchService: Type.Optional(searchService),
+    searchKey: Type.Optional(secret('The key of `searchService`: what `{key}` stands for.')),
+    searchTimeoutMs: durationMs(30_000, 'Time of one query.'),
+    maxResults: integer(8, 1, 'Sources that one web_search gives.', 20)
+  }),
+  todo: Type.Object({
+    allowParallelInProgress: Type.Boolean({
+      default: true,
+      description: 'Whether several items of a todo list may be in progress at a time.'
+    })
+  }),
+  terminals: Type.Object({
+    maxPerSession: integer(16, 1, 'Terminals that one session may have open.'),
+    max: integer(128, 1, 'Terminals open on the whole server; each may keep `scrollbackBytes`, twice for a while.'),
+    idleMs: durationMs(3_000, 'Silence after which a send comes back though its command may go on.'),
+    timeoutMs: durationMs(30_000, 'Longest wait of a send, and longest start of a terminal.'),
+    graceMs: durationMs(3_000, 'Time between SIGTERM and SIGKILL when a terminal is closed.'),
+    scrollbackLines: integer(10_000, 1, 'Lines that a terminal keeps.'),
+    scrollbackBytes: bytes(4 * 1024 * 1024, 'Bytes that a terminal keeps.'),
+    maxInputBytes: bytes(1024 * 1024, 'Largest text of one send.'),
+    maxResultBytes: integer(262_144, 64, 'Largest text of one result of the terminal tools.', 262_144),
+    liveBytesPerSecond: bytes(64 * 1024, 'Output a second that is sent to those who watch; the newest, in a flood.')
+  }),
+  jobs: Type.Object({
+    enableRunInBackground: Type.Boolean({
+      default: true,
+      description: 'Whether tools offer to run their work in the background.'
+    }),
+    maxConcurrentPerOwner: integer(10, 1, 'Background jobs of one session running at a time.'),
+    maxFinishedPerOwner: integer(100, 1, 'Finished jobs of one session that stay listed; the oldest make room.'),
+    maxFinished: integer(1_000, 1, 'Finished jobs of all sessions that stay listed; the oldest make room.'),
+    waitTimeoutMs: durationMs(30_000, 'How long job_output waits for the end of a job unless told.'),
+    maxWaitTimeoutMs: durationMs(600_000, 'The longest that job_output waits.')
   }),
   spill: Type.Object({
     maxInlineBytes: integer(50_000, 0, 'Text of a result beyond which it is spilled to a file.')

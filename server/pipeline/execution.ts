@@ -27,6 +27,11 @@ export interface ExecutionInput {
   onProgress?: (chunk: string) => void
   /** Called when the call begins to wait for an approval, and when that wait is over (api.md §2). */
   onState?: (state: CallState) => void
+  /**
+   * Called when a running body begins to wait for a person. What it returns is called when that wait is over, and resolves when the
+   * body may go on (api.md §7).
+   */
+  onPersonAwaited?: () => () => Promise<void>
 }
 
 /** One call in flight, as every stage sees it: one frozen object, whose `signal` the around stage may set (core.md §8.7). */
@@ -41,12 +46,14 @@ export interface Execution {
   signal: AbortSignal
 }
 
-/** What a body receives: its execution, and its ways to talk to the loop (core.md §19). All three functions bear detaching. */
+/** What a body receives: its execution, and its ways to talk to the loop (core.md §19). All functions bear detaching. */
 export interface RunContext extends Execution {
   readonly deferContext: (message: UserMessage) => void
   readonly concludeTurn: () => void
   /** Reports partial output, seen live and not stored. */
   readonly progress: (chunk: string) => void
+  /** Waits for a person: meanwhile the call holds no place among those that run (api.md §7). Settles as `answer` does. */
+  readonly awaitPerson: <T>(answer: Promise<T>) => Promise<T>
 }
 
 /** What first turned a call into a failure: `arguments`, `name` and `denial` are the call's own fault (api.md §2). */
@@ -100,6 +107,7 @@ export interface CallIdentity {
   tool: ToolDefinition | undefined
   onProgress: ((chunk: string) => void) | undefined
   onState: ((state: CallState) => void) | undefined
+  onPersonAwaited: (() => () => Promise<void>) | undefined
   isAsked: boolean | undefined
 }
 
@@ -115,6 +123,7 @@ export function openCall(identity: CallIdentity, onProgressError: (error: unknow
     tool,
     onProgress,
     onState,
+    onPersonAwaited,
     isAsked = false
   } = identity
   // Accessors, so that the object can be frozen from the start: one identity through all stages, nothing writable but `signal`.
@@ -147,6 +156,14 @@ export function openCall(identity: CallIdentity, onProgressError: (error: unknow
         onProgress(chunk)
       } catch (error) {
         onProgressError(error)
+      }
+    },
+    async awaitPerson(answer) {
+      const resume = call.isDispatching ? onPersonAwaited?.() : undefined
+      try {
+        return await answer
+      } finally {
+        await resume?.()
       }
     },
     ...(agent === undefined ? undefined : { agent }),

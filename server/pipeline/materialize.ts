@@ -24,10 +24,23 @@ export interface Materialized {
 
 /** Makes the execution: reads each input field once, looks the tool up, then copies and freezes the arguments (core.md §8). */
 export function materialize(catalogue: Catalogue, input: ExecutionInput, warn: Warn): Materialized {
-  const { callId, rootCallId, name, agent, parent, signal, argumentsError, onProgress, onState, isAsked } = input
+  const { callId, rootCallId, name, agent, parent, signal, argumentsError, isAsked } = input
+  const { onProgress, onState, onPersonAwaited } = input
   if (!(signal instanceof AbortSignal)) throw new TypeError('an execution needs an AbortSignal')
   const tool = catalogue.lookup(name, agent?.scope)
-  const identity = { callId, rootCallId, name, agent, parent, signal, tool, onProgress, onState, isAsked }
+  const identity = {
+    callId,
+    rootCallId,
+    name,
+    agent,
+    parent,
+    signal,
+    tool,
+    onProgress,
+    onState,
+    onPersonAwaited,
+    isAsked
+  }
   const call = openCall(identity, (error) =>
     warn('a progress listener failed', { tool: name, callId, error: messageOf(error) })
   )

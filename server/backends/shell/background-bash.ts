@@ -1,34 +1,44 @@
-import type { ProcessHandle } from '../subprocess/subprocess.ts'
+import type { OutputPiece, ProcessHandle } from '../subprocess/subprocess.ts'
 import { joinStreams } from './join-streams.ts'
-import type { BackgroundCommand, OutputDelta } from './shell.ts'
+import type { BackgroundCommand, OutputDelta, SandboxFacts } from './shell.ts'
 
 /** A command that nobody waits for. Its process belongs to the subprocess service (backends.md §3.1). */
 export class BackgroundBash implements BackgroundCommand {
   status: BackgroundCommand['status'] = 'running'
   exitCode: number | null = null
   signal: string | null = null
+  sandbox?: SandboxFacts
   readonly done: Promise<void>
   readonly #handle: ProcessHandle | undefined
   readonly #offsets = { stdout: 0, stderr: 0 }
   /** Why nothing was started, until it was read. */
   #failure = ''
   #isKilled = false
+  readonly #endMs: number
   /** Reads queue up, so that none delivers what another one does. */
   #reading: Promise<unknown> = Promise.resolve()
 
-  constructor(spawn: () => ProcessHandle) {
+  /**
+   * `endMs` is how long a tree that is being ended is waited for. `judge` tells, once the command is done, what is known of its sandbox;
+   * it never rejects.
+   */
+  constructor(spawn: () => ProcessHandle, endMs: number, judge?: (handle: ProcessHandle) => Promise<SandboxFacts>) {
+    this.#endMs = endMs
     try {
       this.#handle = spawn()
     } catch (error) {
       this.done = Promise.resolve(this.#fail(error))
       return
     }
-    this.done = this.#settle(this.#handle)
+    this.done = this.#settle(this.#handle, judge)
   }
 
-  async #settle(handle: ProcessHandle): Promise<void> {
+  async #settle(handle: ProcessHandle, judge?: (handle: ProcessHandle) => Promise<SandboxFacts>): Promise<void> {
     try {
       const { exitCode, signal } = await handle.done
+      // What was ended has ended when nothing of it runs any more.
+      if (this.#isKilled) await handle.waitForExit(AbortSignal.timeout(this.#endMs))
+      if (judge !== undefined) this.sandbox = await judge(handle)
       this.exitCode = exitCode
       this.signal = signal
       // Any death by signal counts as killed, whoever sent it; so does ending after kill().
@@ -48,6 +58,16 @@ export class BackgroundBash implements BackgroundCommand {
     this.#isKilled = true
     this.#handle?.terminate()
     return true
+  }
+
+  async endLeftovers(): Promise<void> {
+    this.#handle?.terminate()
+    await this.#handle?.waitForExit(AbortSignal.timeout(this.#endMs))
+  }
+
+  async readPiece(stream: 'stdout' | 'stderr', byteOffset: number, maxBytes: number): Promise<OutputPiece> {
+    const piece = await this.#handle?.collected[stream]?.readPiece(byteOffset, maxBytes)
+    return piece ?? { text: '', from: 0, nextOffset: 0, lossy: false }
   }
 
   readOutput(): Promise<OutputDelta> {

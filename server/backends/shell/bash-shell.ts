@@ -1,8 +1,10 @@
 import { type Collect, type ProcessHandle, SpawnError, type Subprocesses } from '../subprocess/subprocess.ts'
+import type { Confined } from '../sandbox/sandbox.ts'
 import { BackgroundBash } from './background-bash.ts'
 import type {
   BackgroundCommand,
   RunOptions,
+  SandboxFacts,
   Shell,
   ShellOutput,
   ShellRequest,
@@ -48,15 +50,25 @@ const MAX_COMMAND_BYTES = 128 * 1024 - 1
 /** What a tree may take beyond its grace until it is really gone. */
 const END_SLACK_MS = 2_000
 
+export interface BashOptions {
+  limits?: Partial<BashLimits>
+  /** Where commands run that name no directory; the server's own by default. */
+  cwd?: string
+  /** What the command line of a command becomes, and what its environment is put over; by default both stay as they are. */
+  launch?: (argv: readonly [string, ...string[]], spec: ShellSpec) => Confined
+}
+
 /** Runs each command as `bash -c <command>`: non-login, non-interactive, standard input empty, a session of its own. */
 export class BashShell implements Shell {
   readonly #subprocesses: Subprocesses
   readonly #limits: BashLimits
   readonly #cwd: string
+  readonly #launch: NonNullable<BashOptions['launch']>
 
-  constructor(subprocesses: Subprocesses, options: { limits?: Partial<BashLimits>; cwd?: string } = {}) {
+  constructor(subprocesses: Subprocesses, options: BashOptions = {}) {
     this.#subprocesses = subprocesses
     this.#cwd = options.cwd ?? process.cwd()
+    this.#launch = options.launch ?? ((argv) => ({ argv, env: {} }))
     this.#limits = { ...defaultBashLimits, ...options.limits }
     for (const [name, value] of Object.entries(this.#limits)) assertPositive(name, value)
   }
@@ -102,8 +114,9 @@ export class BashShell implements Shell {
     }
   }
 
-  start(spec: ShellSpec): BackgroundCommand {
-    return new BackgroundBash(() => this.#spawn(spec))
+  /** `judge`: see BackgroundBash. */
+  start(spec: ShellSpec, judge?: (handle: ProcessHandle) => Promise<SandboxFacts>): BackgroundCommand {
+    return new BackgroundBash(() => this.#spawn(spec), this.#limits.graceMs + END_SLACK_MS, judge)
   }
 
   #spawn(spec: ShellSpec, onOutput?: (text: string) => void): ProcessHandle {
@@ -114,15 +127,16 @@ export class BashShell implements Shell {
     const { maxOutputBytes, maxSpillBytes, graceMs, drainMs, liveBytesPerSecond } = this.#limits
     const directory = spec.spillDirectory === undefined ? {} : { directory: spec.spillDirectory }
     const collect = (maxBytes: number): Collect => ({ maxBytes, spill: { maxBytes: maxSpillBytes, ...directory } })
+    const launched = this.#launch(['bash', '-c', spec.command], spec)
     return this.#subprocesses.spawn({
-      argv: ['bash', '-c', spec.command],
+      argv: launched.argv,
       cwd: spec.workdir,
       stdin: 'ignore',
       stdout: collect(spec.stdoutMaxBytes),
       stderr: collect(maxOutputBytes),
       graceMs,
       drainMs,
-      env: { ...quietTerminal, ...spec.env, ...spec.managedEnv },
+      env: { ...launched.env, ...quietTerminal, ...spec.env, ...spec.managedEnv },
       ...(onOutput === undefined ? {} : { live: { bytesPerSecond: liveBytesPerSecond, onText: onOutput } })
     })
   }

@@ -145,6 +145,8 @@ export class ProcessTree {
 
   /** @param {StreamName} name @param {number} offset */
   read(name, offset) {
+    // The collectors have given their bytes up: who asks gets them with the message that said so, which is there before this answer.
+    if (this.#settled) return undefined
     return this.#collectors[name]?.tailFrom(offset)
   }
 

@@ -59,9 +59,21 @@ export interface OutputWindow {
   spillPath?: string
 }
 
+/** A bounded piece of a collected stream; offsets as those of `OutputWindow`. */
+export interface OutputPiece {
+  text: string
+  /** Where `text` begins. */
+  from: number
+  nextOffset: number
+  /** Bytes from the asked offset on have slid out of memory. */
+  lossy: boolean
+}
+
 export interface CollectedOutput {
   /** Non-consuming, at any time, also after the exit. An offset beyond the end reads nothing. */
   readFrom(byteOffset: number): Promise<OutputWindow>
+  /** The same, at most `maxBytes` of it, but one whole character at least. An offset beyond the end means the end. */
+  readPiece(byteOffset: number, maxBytes: number): Promise<OutputPiece>
 }
 
 /** One process tree. It stays live until the whole tree is gone, not only its leader (backends.md §2). */

@@ -1,5 +1,5 @@
 import type { FromThread, StreamName, Tail, TailMap, ToThread } from './messages.ts'
-import { windowOf } from './output-window.ts'
+import { pieceOf, windowOf } from './output-window.ts'
 import { PipedInput, PipedOutput } from './piped-streams.ts'
 import { type CollectedOutput, type ExitFacts, type ProcessHandle, SpawnError, type SpawnSpec } from './subprocess.ts'
 
@@ -67,12 +67,14 @@ export class TreeHandle implements ProcessHandle {
   }
 
   #collect(stream: StreamName): CollectedOutput {
+    const tailFrom = async (offset: number): Promise<Tail> => {
+      const isLive = !this.hasSettled
+      const tail = (isLive ? await this.#link.read(this.id, stream, offset) : undefined) ?? this.#tails[stream]
+      return tail ?? { bytes: new Uint8Array(), total: 0 }
+    }
     return {
-      readFrom: async (offset) => {
-        const isLive = !this.hasSettled
-        const tail = (isLive ? await this.#link.read(this.id, stream, offset) : undefined) ?? this.#tails[stream]
-        return windowOf(tail ?? { bytes: new Uint8Array(), total: 0 }, offset, this.hasSettled)
-      }
+      readFrom: async (offset) => windowOf(await tailFrom(offset), offset, this.hasSettled),
+      readPiece: async (offset, maxBytes) => pieceOf(await tailFrom(offset), offset, maxBytes, this.hasSettled)
     }
   }
 

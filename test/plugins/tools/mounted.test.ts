@@ -23,7 +23,13 @@ async function open() {
       shell: new BashShell(trees, { limits: { graceMs: 500 } }),
       files: new LocalFiles({ dataDirectory: join(cwd, 'data') }),
       observations: new Observations(),
-      workspaces: { cwdOf: () => cwd }
+      workspaces: { cwdOf: () => cwd },
+      sandboxPolicies: {
+        isConfining: false,
+        escalations: [],
+        policyFor: async () => ({ mode: 'danger-full-access', workspaceRoot: cwd })
+      },
+      jobs: { isServed: () => false }
     })
   )
   for (const plugin of [bash, read]) await fixture.tools.mount(plugin, {}, (name) => services.get(name))

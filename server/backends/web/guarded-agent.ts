@@ -1,0 +1,34 @@
+import { isIP } from 'node:net'
+import { Agent, buildConnector } from 'undici'
+import type { AddressGuard } from './address-guard.ts'
+
+/**
+ * An undici agent whose sockets reach only what a guard lets them (reliability.md §1.8). Redirects are not followed by it: each hop
+ * goes through `guard.assertUrl` again. Destroy it when done; until then it keeps connections.
+ */
+export function guardedAgent(guard: AddressGuard, { timeoutMs }: { timeoutMs: number }): Agent {
+  const connect = buildConnector({ lookup: guard.lookup, timeout: timeoutMs, autoSelectFamily: true })
+  return new Agent({
+    headersTimeout: timeoutMs,
+    bodyTimeout: timeoutMs,
+    connect: (options, callback) => {
+      try {
+        // Node never looks up what is an address already.
+        if (isIP(options.hostname) !== 0) guard.assertAddress(options.hostname)
+      } catch (error) {
+        callback(error as Error, null)
+        return
+      }
+      connect(options, (...[error, socket]) => {
+        if (error !== null) return callback(error, null)
+        try {
+          guard.assertAddress(socket.remoteAddress)
+        } catch (refusal) {
+          socket.destroy()
+          return callback(refusal as Error, null)
+        }
+        callback(null, socket)
+      })
+    }
+  })
+}
