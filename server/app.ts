@@ -37,10 +37,10 @@ import bash from '../plugins/tools/bash.ts'
 import edit from '../plugins/tools/edit.ts'
 import glob from '../plugins/tools/glob.ts'
 import grep from '../plugins/tools/grep.ts'
-import jobTools from '../plugins/tools/jobs.ts'
+import jobToolPlugin from '../plugins/tools/jobs.ts'
 import read from '../plugins/tools/read.ts'
 import strReplaceEditor from '../plugins/tools/str-replace-editor.ts'
-import terminalTools from '../plugins/tools/terminal.ts'
+import terminalToolPlugin from '../plugins/tools/terminal.ts'
 import todo from '../plugins/tools/todo.ts'
 import webFetch from '../plugins/tools/web-fetch.ts'
 import webSearch from '../plugins/tools/web-search.ts'
@@ -166,9 +166,9 @@ async function compose(app: FastifyInstance, config: Config, { log, tokens, rule
   // Where commands are to be confined and cannot be, there is none (backends.md §11.2).
   if (app.hasDecorator('shell')) {
     await app.register(bash, config.jobs)
-    await app.register(terminalTools, { ...config.jobs, ...config.terminals })
+    await app.register(terminalToolPlugin, { ...config.jobs, ...config.terminals })
   }
-  await app.register(jobTools, config.jobs)
+  await app.register(jobToolPlugin, config.jobs)
   await app.register(read)
   await app.register(write)
   await app.register(edit)

@@ -18,9 +18,7 @@ export const web = fp(
       ...(fetchProvider !== undefined && { fetchProvider }),
       ...(searchProvider !== undefined && { searchProvider })
     })
-    providers.registerFetch(
-      new HttpFetch({ guard, timeoutMs: fetchTimeoutMs, maxBytes: maxFetchBytes, userAgent })
-    )
+    providers.registerFetch(new HttpFetch({ guard, timeoutMs: fetchTimeoutMs, maxBytes: maxFetchBytes, userAgent }))
     const search = { timeoutMs: searchTimeoutMs, userAgent }
     if (settings.searxngUrl !== undefined) {
       providers.registerSearch(new SearxngSearch({ ...search, url: settings.searxngUrl }))

@@ -57,10 +57,13 @@ export function webFetchTool({ web }: { web: Web }): ToolDefinition {
     idempotent: true,
     async execute(args, { signal }) {
       const page = await web.fetch(args.url, signal)
-      const { kind, content: html } = page.body
-      const markdown =
-        kind === 'html' ? await web.toMarkdown(html, { maxCharacters: MAX_CHARACTERS, signal }) : undefined
-      if (markdown !== undefined) conversions.set(args, { html, markdown })
+      if (page.body.kind === 'html') {
+        const html = page.body.content
+        const limits = { maxCharacters: MAX_CHARACTERS, signal }
+        const markdown = await web.toMarkdown(html.slice(0, MAX_CHARACTERS), limits)
+        const isCut = html.length > MAX_CHARACTERS || markdown?.truncated === true
+        if (markdown !== undefined) conversions.set(args, { html, markdown: { text: markdown.text, truncated: isCut } })
+      }
       return page
     },
     presentCall: ({ url }) => ({ card: 'generic', kind: 'fetch', title: `Fetch ${url}`, rawInput: url }),

@@ -2,7 +2,7 @@ import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { permissionRule } from './permission-rules.ts'
 import { presetTable, sandboxMode } from './sandbox-settings.ts'
 import type { Secret } from './secret.ts'
-import { httpUrl, searchService } from './web-settings.ts'
+import { webSettings } from './web-settings.ts'
 
 /**
  * Every tunable: its type, default and description. Nothing else in the code has defaults of its own. Durations end in `Ms`,
@@ -187,37 +187,7 @@ export const configSchema = Type.Object({
     }),
     maxRawOutputBytes: bytes(20_000_000, 'Output of the search program beyond which a search fails.')
   }),
-  web: Type.Object({
-    allowAddresses: strings(
-      'Addresses and CIDR ranges that web_fetch may reach although they are not public; `127.0.0.1`, `10.1.0.0/16`.'
-    ),
-    allowPorts: Type.Array(Type.Integer({ minimum: 1, maximum: 65_535 }), {
-      default: [80, 443, 8000, 8080, 8443],
-      description: 'Ports that web_fetch may reach; empty: every port.'
-    }),
-    fetchProvider: Type.Optional(
-      Type.String({ minLength: 1, description: 'Which provider fetches; absent: the only usable one. `http` is built in.' })
-    ),
-    fetchTimeoutMs: durationMs(30_000, 'Time of one fetch, redirects included.'),
-    maxFetchBytes: bytes(5_000_000, 'Largest page: a declared larger one is refused, else the rest is cut off.'),
-    convertTimeoutMs: durationMs(5_000, 'Time to turn one page into Markdown; what takes longer stays HTML.'),
-    userAgent: Type.String({
-      default: 'Toolwright/1.0',
-      pattern: '^[ -~]+$',
-      description: 'User-Agent of requests to the web.'
-    }),
-    searchProvider: Type.Optional(
-      Type.String({
-        minLength: 1,
-        description: 'Which provider searches; absent: the only usable one. `searxng` and `http` are built in.'
-      })
-    ),
-    searxngUrl: Type.Optional({ ...httpUrl, description: 'A SearXNG instance, whose `search.formats` have `json`.' }),
-    searchService: Type.Optional(searchService),
-    searchKey: Type.Optional(secret('The key of `searchService`: what `{key}` stands for.')),
-    searchTimeoutMs: durationMs(30_000, 'Time of one query.'),
-    maxResults: integer(8, 1, 'Sources that one web_search gives.', 20)
-  }),
+  web: webSettings,
   todo: Type.Object({
     allowParallelInProgress: Type.Boolean({
       default: true,

@@ -69,12 +69,23 @@ describe('loadConfig', () => {
   })
 
   it('reads every setting from its environment variable', () => {
-    const texts: Record<string, string> = { boolean: 'true', integer: '7', string: 'x', object: '{}' }
+    const texts: Record<string, string> = { boolean: 'true', string: 'x', object: '{}' }
+    const special = new Map([
+      ['allowedOrigins', 'http://a.example'],
+      ['host', 'localhost'],
+      ['web.searxngUrl', 'http://a.example'],
+      ['web.searchService', '{"url":"http://a.example","results":"","fields":{"url":"url"}}']
+    ])
     for (const { path, variable, schema } of settings.values()) {
       const list = schema['items']?.type === 'object' ? '[]' : '3,4'
       const text = schema['enum']?.[0] ?? (schema['type'] === 'array' ? list : texts[schema['type'] as string])
-      const given = path === 'allowedOrigins' ? 'http://a.example' : path === 'host' ? 'localhost' : text
-      const env = { [variable]: given, ...(path === 'shell.maxTimeoutMs' && { TOOLWRIGHT_SHELL_TIMEOUT_MS: '5' }) }
+      const least = Math.max(7, (schema['minimum'] as number | undefined) ?? 0)
+      const given = special.get(path) ?? (schema['type'] === 'integer' ? String(least) : text)
+      const env = {
+        [variable]: given,
+        ...(path === 'shell.maxTimeoutMs' && { TOOLWRIGHT_SHELL_TIMEOUT_MS: '5' }),
+        ...(path === 'jobs.maxWaitTimeoutMs' && { TOOLWRIGHT_JOBS_WAIT_TIMEOUT_MS: '5' })
+      }
       expect([path, loadConfig({ env }).sources.get(path)]).toEqual([path, `environment ${variable}`])
     }
   })
@@ -242,7 +253,12 @@ describe('the schema', () => {
       expect([path, schema.description]).toEqual([path, expect.stringMatching(/\.$/)])
       if (schema.default === undefined) without.push(path)
     }
-    expect(without).toEqual(['auth.token', 'auth.tokenFile', 'codeRuntime.pythonPath'])
+    expect(without).toEqual([
+      'auth.token',
+      'auth.tokenFile',
+      'codeRuntime.pythonPath',
+      ...['fetchProvider', 'searchProvider', 'searxngUrl', 'searchService', 'searchKey'].map((name) => `web.${name}`)
+    ])
     expect(Object.keys(configSchema.properties)).toContain('http')
   })
 

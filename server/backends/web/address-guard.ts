@@ -96,8 +96,7 @@ export class AddressGuard {
   }
 }
 
-const familyOf = (family: number | 'IPv4' | 'IPv6'): number =>
-  family === 'IPv4' ? 4 : family === 'IPv6' ? 6 : family
+const familyOf = (family: number | 'IPv4' | 'IPv6'): number => (family === 'IPv4' ? 4 : family === 'IPv6' ? 6 : family)
 
 const blocked = (reason: string): WebError => new WebError('WEB_BLOCKED_URL', `this URL may not be fetched: ${reason}`)
 

@@ -79,7 +79,8 @@ export class HttpFetch implements FetchProvider {
 
   async #get(url: URL, agent: Agent, signal: AbortSignal): Promise<Response> {
     const headers = {
-      accept: 'text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, application/xml;q=0.8, */*;q=0.1',
+      accept:
+        'text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, application/xml;q=0.8, */*;q=0.1',
       'accept-encoding': acceptedCodings,
       'user-agent': this.#options.userAgent
     }

@@ -66,7 +66,9 @@ export class HttpSearch implements SearchProvider {
         ...(hasBody && { 'content-type': 'application/json' }),
         ...(Object.fromEntries(filled) as Record<string, string>)
       },
-      ...(hasBody && { body: JSON.stringify(service.body, (_name, value: unknown) => replaced(value, fill, maxResults)) })
+      ...(hasBody && {
+        body: JSON.stringify(service.body, (_name, value: unknown) => replaced(value, fill, maxResults))
+      })
     }
     return readAnswer(await requestJson(request, { timeoutMs, signal }), service, maxResults)
   }

@@ -7,7 +7,10 @@ export interface ConvertRequest {
 }
 
 /** `failed`: the page is not one that can be converted. */
-export type ConvertAnswer = { type: 'ready' } | { type: 'markdown'; text: string; truncated: boolean } | { type: 'failed' }
+export type ConvertAnswer =
+  | { type: 'ready' }
+  | { type: 'markdown'; text: string; truncated: boolean }
+  | { type: 'failed' }
 
 interface Job {
   readonly request: ConvertRequest
@@ -53,8 +56,8 @@ export class MarkdownConverter {
     const { promise, resolve, reject } = withResolvers<Markdown | undefined>()
     const job = { request: { html, maxCharacters }, settle: resolve }
     const onAbort = (): void => {
-      this.#drop(job)
       reject(aborted())
+      this.#drop(job)
     }
     // Behind others' slow pages, HTML at once is worth more than Markdown too late.
     const timer = setTimeout(() => {

@@ -46,7 +46,7 @@ function readFacts(table) {
 }
 
 /** @param {Element} row */
-const cellsOf = ({ childNodes }) => [...Array.from(childNodes)].filter(isCell)
+const cellsOf = ({ childNodes }) => Array.from(childNodes).filter(isCell)
 
 /** @param {Element | null} node */
 const isCell = (node) => node?.nodeName === 'TD' || node?.nodeName === 'TH'
@@ -92,7 +92,10 @@ export function tables(service) {
     replacement(content, node) {
       const cell = elementOf(node)
       if (dataTableOf(cell) === undefined) return block(content)
-      const line = content.trim().replaceAll(/[ \t]*\n\s*/g, ' ').replaceAll('|', String.raw`\|`)
+      const line = content
+        .trim()
+        .replaceAll(/[ \t]*\n\s*/g, ' ')
+        .replaceAll('|', String.raw`\|`)
       return `${isCell(cell.previousSibling) ? '' : '|'} ${line} |`
     }
   })

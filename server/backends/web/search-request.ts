@@ -78,7 +78,9 @@ export function memberOf(value: unknown, path: string): unknown {
 }
 
 /** A source out of what a service says, all of which may be anything; undefined without an http or https URL. */
-export function sourceOf(found: Record<'url' | 'title' | 'snippet' | 'publishedAt', unknown>): SearchSource | undefined {
+export function sourceOf(
+  found: Record<'url' | 'title' | 'snippet' | 'publishedAt', unknown>
+): SearchSource | undefined {
   const { url } = found
   if (typeof url !== 'string' || url.length > MAX_URL_CHARACTERS || !URL.canParse(url)) return undefined
   const { protocol, href } = new URL(url)
@@ -102,7 +104,9 @@ export function contentOf(said: unknown): { content?: string } {
 
 function lineOf(said: unknown, maxCharacters: number): string | undefined {
   if (typeof said !== 'string') return undefined
-  const line = shortened(said, maxCharacters * 2).replaceAll(/\s+/g, ' ').trim()
+  const line = shortened(said, maxCharacters * 2)
+    .replaceAll(/\s+/g, ' ')
+    .trim()
   return line === '' ? undefined : shortened(line, maxCharacters)
 }
 

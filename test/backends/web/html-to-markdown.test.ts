@@ -47,10 +47,18 @@ describe('HTML as Markdown (backends.md §8.2)', () => {
     expect(htmlToMarkdown('<p>and goes on</p>')).toBe('and goes on')
   })
 
-  it.each(['', ' ', '<', '<!doctype html>', '<html', '</p></div>', '<p', '\0', '<svg><p>x</svg>', '<template><p>x</template>'])(
-    'bears %j',
-    (html) => {
-      expect(typeof htmlToMarkdown(html)).toBe('string')
-    }
-  )
+  it.each([
+    '',
+    ' ',
+    '<',
+    '<!doctype html>',
+    '<html',
+    '</p></div>',
+    '<p',
+    '\0',
+    '<svg><p>x</svg>',
+    '<template><p>x</template>'
+  ])('bears %j', (html) => {
+    expect(typeof htmlToMarkdown(html)).toBe('string')
+  })
 })

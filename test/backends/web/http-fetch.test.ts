@@ -77,7 +77,14 @@ describe('what a page is', () => {
         return `${statusCode} ${body.kind} ${body.content}`
       })
     )
-    expect(kinds).toEqual(['200 html x', '200 text {}', '200 text <svg/>', '500 text oops', '404 text nothing', '204 text '])
+    expect(kinds).toEqual([
+      '200 html x',
+      '200 text {}',
+      '200 text <svg/>',
+      '500 text oops',
+      '404 text nothing',
+      '204 text '
+    ])
     await closed(server)
   })
 
@@ -268,7 +275,7 @@ describe('S17 names', () => {
   it('refuses a name with one blocked address among public ones', async () => {
     const canary = await site({})
     const addresses = ['127.0.0.2', '127.0.0.1'].map((address) => ({ address, family: 4 }))
-    for (const resolved of [addresses, [...addresses].reverse()]) {
+    for (const resolved of [addresses, addresses.toReversed()]) {
       const fetch = fetcher({ allow: ['127.0.0.2'], resolve: async () => resolved })
       expect(await codeOf(fetch.fetch(`http://name.test:${canary.port}/`, never))).toBe('WEB_BLOCKED_URL')
     }
@@ -315,7 +322,9 @@ describe('how much of a page', () => {
   })
 
   it('cuts an endless page at the characters, and says so', async () => {
-    const server = await site({ '/': (_request, response) => void flood(response.writeHead(200, text), Buffer.alloc(65_536, 97)) })
+    const server = await site({
+      '/': (_request, response) => void flood(response.writeHead(200, text), Buffer.alloc(65_536, 97))
+    })
     const page = await fetcher().fetch(`${server.origin}/`, never)
     expect(page.body.content).toBe('a'.repeat(100_000))
     expect(page.truncated).toBe(true)
@@ -366,7 +375,7 @@ describe('how much of a page', () => {
   })
 
   it('S16 refuses what unpacks to more than the limit, chains and other codings', async () => {
-    const zeros = Buffer.alloc(50_000_000)
+    const zeros = Buffer.alloc(10_000_000)
     const once = gzipSync(zeros)
     const coded = (coding: string, body: Uint8Array) => answer({ ...text, 'content-encoding': coding }, body)
     const server = await site({
@@ -377,7 +386,9 @@ describe('how much of a page', () => {
     })
     const codes = async (maxBytes: number) =>
       Promise.all(
-        ['/gzip', '/br', '/chain', '/zstd'].map((path) => codeOf(fetcher({ maxBytes }).fetch(server.origin + path, never)))
+        ['/gzip', '/br', '/chain', '/zstd'].map((path) =>
+          codeOf(fetcher({ maxBytes }).fetch(server.origin + path, never))
+        )
       )
     // NULs are characters too: a page of them is cut before it can be seen to be a bomb.
     expect(await codes(90_000)).toEqual([
@@ -489,12 +500,18 @@ describe('abort', () => {
   it('leaves no connection behind, whatever becomes of many fetches at a time', async () => {
     const server = await site({
       '/ok': answer({ 'content-type': 'text/plain' }),
-      '/png': (_request, response) => void flood(response.writeHead(200, { 'content-type': 'image/png' }), Buffer.alloc(9_999)),
+      '/png': (_request, response) =>
+        void flood(response.writeHead(200, { 'content-type': 'image/png' }), Buffer.alloc(9_999)),
       '/moved': (_request, response) => void flood(response.writeHead(302, { location: '/ok' }), Buffer.alloc(9_999)),
-      '/out': (_request, response) => void flood(response.writeHead(302, { location: 'http://x.test/' }), Buffer.alloc(9_999))
+      '/out': (_request, response) =>
+        void flood(response.writeHead(302, { location: 'http://x.test/' }), Buffer.alloc(9_999))
     })
     const paths = ['/ok', '/png', '/moved', '/out']
-    await Promise.all(Array.from({ length: 40 }, (_, at) => codeOf(fetcher().fetch(server.origin + paths[at % 4], never))))
+    await Promise.all(
+      Array.from({ length: 40 }, (_, at) =>
+        codeOf(fetcher().fetch(server.origin + paths[at % 4], new AbortController().signal))
+      )
+    )
     expect(server.asked.length).toBeGreaterThanOrEqual(40)
     await closed(server)
   })

@@ -56,6 +56,8 @@ it('stops for an abort: before, while waiting, while converting', async () => {
   const { convert } = open()
   const code = (promise: Promise<unknown>) => promise.catch((error: { code: string }) => error.code)
   expect(await code(convert('x', { signal: AbortSignal.abort() }))).toBe('WEB_ABORTED')
+  // With the thread there, the next page is converted at once.
+  await convert('x')
   const first = new AbortController()
   const second = new AbortController()
   const stuck = code(convert(deep, { signal: first.signal }))
@@ -70,6 +72,7 @@ it('stops for an abort: before, while waiting, while converting', async () => {
 
 it('settles everything when it is closed, and takes nothing after', async () => {
   const { converter, convert } = open()
+  await convert('x')
   const pages = [convert(deep), convert('x')]
   await converter.close()
   expect(await Promise.all(pages)).toEqual([undefined, undefined])
