@@ -1,7 +1,8 @@
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { startApp } from '../../helpers/app.ts'
+import { serveApp } from '../../helpers/served-app.ts'
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts'
 
 it('C60 C62 C67 the server searches in the directory of the session, and its events have the cards', async () => {
@@ -29,4 +30,12 @@ it('C60 C62 C67 the server searches in the directory of the session, and its eve
   ])
   const cards = events.flatMap(({ view }) => (view?.card === 'search' ? [`${view.shape} ${view.total}`] : []))
   expect(cards).toEqual(['paths 2', 'matches 2'])
+})
+
+it('docs/tools.md names each built-in tool', async () => {
+  const { app } = await serveApp()
+  const names = app.tools.schemas().map(({ name }) => name)
+  expect(names.length).toBeGreaterThanOrEqual(20)
+  const page = readFileSync(join(import.meta.dirname, '../../../docs/tools.md'), 'utf8')
+  expect(names.filter((name) => !page.includes(`\`${name}\``))).toEqual([])
 })
