@@ -23,7 +23,7 @@ COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY package.json LICENSE ./
 USER 10001
-ENV NODE_ENV=production TOOLWRIGHT_HOME=/data TOOLWRIGHT_HOST=0.0.0.0 TOOLWRIGHT_ALLOW_REMOTE=true
+ENV NODE_ENV=production TOOLWRIGHT_HOME=/data TOOLWRIGHT_HOST=0.0.0.0 TOOLWRIGHT_ALLOW_REMOTE=true TOOLWRIGHT_SHELL_EXECUTOR=bash-sandbox
 VOLUME /data
 EXPOSE 7410
 HEALTHCHECK --interval=30s --timeout=3s --start-period=10s \

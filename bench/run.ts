@@ -1,5 +1,6 @@
 // `npm run bench [-- SECTION…]`: all sections, or those named.
 import { benchCode } from './code.ts'
+import { benchCommands } from './commands.ts'
 import { benchFanOut } from './fan-out.ts'
 import { benchInvoke } from './invoke.ts'
 import { benchLog } from './log.ts'
@@ -12,7 +13,8 @@ const sections = new Map([
   ['log', benchLog],
   ['fan-out', benchFanOut],
   ['read', benchRead],
-  ['code', benchCode]
+  ['code', benchCode],
+  ['commands', benchCommands]
 ])
 const asked = process.argv.slice(2)
 const unknown = asked.filter((name) => !sections.has(name))

@@ -31,7 +31,7 @@ const mayImport: Record<string, readonly string[]> = {
   'code-runtime': ['json'],
   'code-mode': ['code-runtime', 'invocations', 'scheduler', 'pipeline', 'tools', 'scopes', 'schema', 'json'],
   authoring: ['code-mode', 'invocations', 'scheduler', 'pipeline', 'tools', 'scopes', 'schema', 'json'],
-  presets: ['approvals', 'sessions', 'event-log', 'events', 'pipeline', 'backends/sandbox', 'scopes', 'json'],
+  presets: ['approvals', 'sessions', 'event-log', 'pipeline', 'backends/sandbox', 'scopes', 'json'],
   registrations: ['authoring', 'event-log', 'tools', 'scopes', 'json'],
   config: ['json'],
   auth: ['event-log', 'config', 'scopes', 'json'],
@@ -51,6 +51,7 @@ const mayImport: Record<string, readonly string[]> = {
 /** A type costs nothing at run time and cannot make a cycle there; these look further than the folder's own code may. */
 const mayAlsoNameTypesOf: Record<string, readonly string[]> = {
   tools: ['pipeline'],
+  sessions: ['events'],
   events: ['tools'],
   'event-log': ['tools']
 }

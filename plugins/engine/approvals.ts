@@ -24,7 +24,7 @@ interface ApprovalsPluginOptions {
 export const approvals = fp(
   async (fastify: FastifyInstance, { approvals, policyVersionOf }: ApprovalsPluginOptions) => {
     const { eventLog: log, sessions, registry, liveEvents, workspaces, invocations } = fastify
-    const policy = new ApprovalPolicy(log, approvals.policy)
+    const policy = new ApprovalPolicy(approvals.policy)
     const service = new Approvals({
       log,
       sessions,

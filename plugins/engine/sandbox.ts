@@ -15,13 +15,12 @@ declare module 'fastify' {
 /** How far each call may go: sandbox modes, permission presets and escalation, over whatever confines (backends.md §11, §12). */
 export const sandbox = fp(
   async (fastify: FastifyInstance, config: Pick<Config, 'home' | 'sandbox' | 'presets'>) => {
-    const { eventLog: log, sessions, approvals, approvalPolicy: policy, workspaces, privateWorkspaces } = fastify
+    const { sessions, approvals, approvalPolicy: policy, workspaces, privateWorkspaces } = fastify
     const { mode: fallback, scopes, required } = config.sandbox
     const isConfining = fastify.sandbox !== undefined
     const widest = required ? 'workspace-write' : 'danger-full-access'
-    const modes = new SandboxModes({ log, fallback, scopes, widest })
+    const modes = new SandboxModes({ fallback, scopes, widest })
     const presets = new Presets({
-      log,
       modes,
       policy,
       table: config.presets.table,

@@ -12,9 +12,11 @@ export const readableShells: ReadonlySet<string> = new Set('ash bash dash sh'.sp
 /** Programs that run the rest of their words as a command, as it stands. */
 export const prefixPrograms: ReadonlySet<string> = new Set(
   (
-    'builtin busybox bwrap chroot chrt command dbus-run-session doas dumb-init eatmydata env exec fakeroot faketime firejail gosu ionice jobs ltrace ' +
-    'nice nohup nsenter numactl pkexec prlimit proot runcon setarch setpriv setsid setuidgid stdbuf strace su-exec sudo systemd-run ' +
-    'taskset time timeout tini toybox unbuffer unshare valgrind xargs'
+    'aa-exec builtin busybox bwrap cgexec choom chpst chronic chroot chrt command cpulimit dbus-run-session doas dumb-init ' +
+    'eatmydata env envdir exec fakeroot faketime firejail gosu i386 ifne ionice jobs ld-linux-aarch64.so.1 ld-linux-x86-64.so.2 ' +
+    'ld.so linux32 linux64 logsave ltrace nice nohup nsenter numactl pkexec prlimit proot rlwrap run0 runcon setarch setpriv ' +
+    'setsid setuidgid softlimit ssh-agent start-stop-daemon stdbuf su-exec sudo systemd-run taskset time timeout tini toybox ' +
+    'uclampset unbuffer unshare valgrind x86_64 xargs xvfb-run'
   ).split(' ')
 )
 
@@ -23,7 +25,7 @@ export const builtinPrefixes: ReadonlySet<string> = new Set('builtin command job
 
 /** Programs that run what only they can tell: another shell’s text, the words joined, a file, or what they read. */
 export const opaquePrograms: ReadonlySet<string> = new Set(
-  'at batch csh entr expect fish flock ksh mksh parallel rbash runuser screen script ssh su tcsh tmux watch yash zsh'.split(
+  'at batch capsh csh entr expect fish flock ksh mksh newgrp parallel rbash runuser screen script sg ssh strace su tcsh tmux watch yash zsh'.split(
     ' '
   )
 )

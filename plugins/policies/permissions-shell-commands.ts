@@ -44,16 +44,22 @@ class CommandSearch {
   *#runBy(command: SimpleCommand, depth: number, isBuiltin: boolean): Generator<SimpleCommand> {
     yield* this.#commands(command, depth, isBuiltin)
     const name = programOf(command)
-    if (name === 'find') {
-      for (let at = 1; at < command.length; at += 1) {
-        // A word that is not known may bring an `-exec` with it.
-        if (command[at] === undefined || isExec(command[at - 1])) yield* this.#runBy(command.slice(at), depth, false)
-      }
-    } else if (name !== undefined && prefixPrograms.has(name)) {
+    if (name === 'find') yield* this.#byFind(command, depth)
+    else if (name !== undefined && prefixPrograms.has(name)) {
       // Which words are options and which their values is each program’s own affair: a command may begin at any word.
       for (let at = 1; at < possibleStarts(command); at += 1) {
-        yield* this.#commands(command.slice(at), depth, builtinPrefixes.has(name))
+        const inner = command.slice(at)
+        yield* this.#commands(inner, depth, builtinPrefixes.has(name))
+        if (programOf(inner) === 'find') yield* this.#byFind(inner, depth)
       }
+    }
+  }
+
+  *#byFind(command: SimpleCommand, depth: number): Generator<SimpleCommand> {
+    for (let at = 1; at < command.length; at += 1) {
+      // A word that is not known may bring an `-exec` with it.
+      if (command[at] !== undefined && !isExec(command[at - 1])) continue
+      yield* this.#runBy(withFile(command.slice(at)), depth, false)
     }
   }
 
@@ -74,11 +80,13 @@ class CommandSearch {
 
 const isExec = (word: Word): boolean => /^-(exec|ok)(dir)?$/.test(word ?? '')
 
-/** With what only shows when it runs: the file that `find` runs, and the words that `xargs` adds. */
-function withInput(command: SimpleCommand): SimpleCommand {
-  const words = command.map((word, at) => (word === '{}' && isExec(command[at - 1]) ? undefined : word))
-  return command.some((word) => baseName(word ?? '') === 'xargs') ? [...words, undefined] : words
-}
+/** With the file that `find` puts into any word, the text of a shell among them, in place of what only shows when it runs. */
+const withFile = (command: SimpleCommand): SimpleCommand =>
+  command.map((word) => (word?.includes('{}') ? undefined : word))
+
+/** With the words that `xargs` adds when it runs. */
+const withInput = (command: SimpleCommand): SimpleCommand =>
+  command.some((word) => baseName(word ?? '') === 'xargs') ? [...command, undefined] : command
 
 /** How many words may be a command’s first. What `xargs` adds is so only when something runs its words in turn: `xargs env`. */
 function possibleStarts(command: SimpleCommand): number {
@@ -93,7 +101,8 @@ const programOf = ([name]: SimpleCommand): string | undefined => (name === undef
 /** Whether a program may do with these words more than run with them. */
 function doesMore(name: string, args: SimpleCommand, isBuiltin: boolean): boolean {
   if (name === 'env') return args.some((word) => word === undefined || /^(-[A-Za-z0-9]*S|--s)/.test(word))
-  if (name === 'xargs') return args.slice(0, -1).some((word) => word === undefined || /^(-[0rtpx]*[Ii]|--r)/.test(word))
+  if (name === 'xargs')
+    return args.slice(0, -1).some((word) => word === undefined || /^(-[0orptx]*[Ii]|--r)/.test(word))
   if (!isBuiltin) return false
   if (name === 'set') return !args.every((word) => /^([-+][efuxo]+|errexit|nounset|pipefail|xtrace)$/.test(word ?? ''))
   if (name === 'printf') return args[0] === undefined || args[0].startsWith('-')

@@ -3,7 +3,7 @@ import type { Answer, Question } from '../backends/questions/questions.ts'
 import { RequestError } from '../errors.ts'
 import type { JsonValue } from '../json/lossless.ts'
 import type { ApprovalAsk, ApprovalChannel, ApprovalOutcome } from '../pipeline/decisions.ts'
-import type { Execution } from '../pipeline/execution.ts'
+import type { Execution, RunContext } from '../pipeline/execution.ts'
 import { Session } from '../sessions/session.ts'
 import type { Registry } from '../tools/registry.ts'
 import { askAnswerers, violationsIn } from './answerers.ts'
@@ -59,9 +59,11 @@ export class Approvals implements ApprovalChannel {
     return this.#request(ask, false)
   }
 
-  /** The ask of a running body. Its approval does not outlive the server, as its call does not (api.md §7). */
-  async requestInBody(ask: ApprovalAsk): Promise<ApprovalOutcome> {
-    return this.#request(ask, true)
+  /**
+   * The ask of a running body, which holds no place meanwhile. Its approval does not outlive the server, as its call does not (api.md §7).
+   */
+  async requestInBody(ask: ApprovalAsk & { exec: RunContext }): Promise<ApprovalOutcome> {
+    return ask.exec.awaitPerson(this.#request(ask, true))
   }
 
   /**
@@ -153,7 +155,7 @@ export class Approvals implements ApprovalChannel {
   async #request(ask: ApprovalAsk, isInBody: boolean): Promise<ApprovalOutcome> {
     const session = ask.agent
     if (!(session instanceof Session)) throw new Error('an approval needs a session')
-    const isOff = (await this.#options.policy.of(session)) === 'never'
+    const isOff = this.#options.policy.of(session) === 'never'
     const resumed = isInBody ? undefined : this.pending.takeResumed(session, ask.callId, ask.exec)
     const pending =
       resumed ?? (await this.#ask(session, { ...ask, kind: 'tool', arguments: ask.exec.arguments ?? null }, isInBody))

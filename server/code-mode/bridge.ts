@@ -143,6 +143,7 @@ class ProgramRun {
         arguments: args,
         parent: token,
         signal,
+        onPersonAwaited: () => this.#awaitPerson(),
         ...(agent && { agent, onProgress: (chunk: string) => this.#parts.onProgress(agent, { callId, name }, chunk) })
       },
       {
@@ -159,6 +160,16 @@ class ProgramRun {
     )
     this.#lane.submit(call)
     return call.answer
+  }
+
+  /** A call waits for a person, and the outer one with it (api.md §7). */
+  #awaitPerson(): () => Promise<void> {
+    let answer = (): void => undefined
+    const over = this.#exec.awaitPerson(new Promise<void>((resolve) => (answer = resolve)))
+    return () => {
+      answer()
+      return over
+    }
   }
 
   /** Contexts, images and a conclusion of a call go to the outer one, in the order of commits (code-mode.md §13.5). */

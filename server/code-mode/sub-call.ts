@@ -1,5 +1,5 @@
 import type { JsonValue } from '../json/lossless.ts'
-import type { ExecutionInput } from '../pipeline/execution.ts'
+import type { CallState, ExecutionInput } from '../pipeline/execution.ts'
 import type { Dispatched, InFlight, Pipeline } from '../pipeline/pipeline.ts'
 import { failureFrom, type ToolResult } from '../pipeline/result.ts'
 import type { LaneCall } from './lane.ts'
@@ -45,7 +45,7 @@ export class SubCall implements LaneCall {
   async start(): Promise<(() => Promise<void>) | undefined> {
     this.#events.started()
     try {
-      const prepared = await this.#pipeline.prepare(this.#input)
+      const prepared = await this.#prepare()
       if (prepared.stage === 'dispatch') return () => this.#dispatch(prepared.call)
       this.#outcome = prepared
     } catch (error) {
@@ -63,6 +63,19 @@ export class SubCall implements LaneCall {
 
   abandon(): void {
     this.#settle.reject(runIsOver())
+  }
+
+  /** A call that is asked about waits for a person as a body does (api.md §7). */
+  async #prepare(): ReturnType<StagedPipeline['prepare']> {
+    let resume: (() => Promise<void>) | undefined
+    let resumed: Promise<void> | undefined
+    const onState = (state: CallState): void => {
+      if (state === 'running') resumed = resume?.()
+      else resume = this.#input.onPersonAwaited?.()
+    }
+    const prepared = await this.#pipeline.prepare({ ...this.#input, onState })
+    await resumed
+    return prepared
   }
 
   async #dispatch(call: InFlight): Promise<void> {

@@ -12,7 +12,10 @@ export const blankRows: Record<TableName, Row> = {
     step: 0,
     first_seq: 0,
     anchor: null,
-    contexts: null
+    contexts: null,
+    sandbox_mode: null,
+    approval_policy: null,
+    preset: null
   },
   calls: {
     session: null,

@@ -74,7 +74,7 @@ export class Admission {
       for (const next of line) {
         if (!this.occupy(next)) continue
         line.delete(next)
-        next.onHeld?.()
+        next.letGo()
       }
     }
   }
@@ -97,7 +97,10 @@ export class Slot {
   readonly scope: string
   readonly #admission: Admission
   isHeld = false
-  onHeld: (() => void) | undefined
+  /** How many wait for a person under this place: the calls of a batch, or of a program. */
+  #away = 0
+  /** Those who wait for the place itself. */
+  readonly #waiters = new Set<() => void>()
 
   constructor(admission: Admission, scope: string) {
     this.#admission = admission
@@ -120,28 +123,51 @@ export class Slot {
     if (timer.signal.aborted && !this.isHeld && !signal.aborted) throw this.#admission.refusal(this.scope)
   }
 
-  /** Gives the place back for a while. */
-  pause(): void {
+  /** Somebody waits for a person: the place is given back until the returned undo of each is called, and `resume` takes it again. */
+  pause(): () => void {
+    this.#away += 1
     if (this.isHeld) this.#admission.vacate(this)
+    else {
+      this.#admission.stepOut(this)
+      this.letGo()
+    }
+    let isBack = false
+    return () => {
+      if (!isBack) this.#away -= 1
+      isBack = true
+    }
   }
 
-  /** Takes the place again, before all who have not begun yet; resolves without it when `signal` aborts. */
+  /**
+   * Takes the place again, before all who have not begun yet. Resolves without it when `signal` aborts, and while somebody else under
+   * it waits for a person: that one must not keep the others waiting.
+   */
   async resume(signal: AbortSignal): Promise<void> {
-    if (this.isHeld || signal.aborted || this.#admission.occupy(this)) return
+    if (this.isHeld || this.#away > 0 || signal.aborted || this.#admission.occupy(this)) return
     this.#admission.lineUpAgain(this)
     await this.#heldOr([signal])
   }
 
   release(): void {
     this.#admission.stepOut(this)
-    this.pause()
+    if (this.isHeld) this.#admission.vacate(this)
+  }
+
+  /** Those who wait for the place go on. */
+  letGo(): void {
+    for (const go of this.#waiters) go()
+    this.#waiters.clear()
   }
 
   async #heldOr(signals: readonly AbortSignal[]): Promise<void> {
     await new Promise<void>((resolve) => {
-      this.onHeld = resolve
-      for (const signal of signals) signal.addEventListener('abort', () => resolve(), { once: true })
+      const go = (): void => {
+        this.#waiters.delete(go)
+        if (this.#waiters.size === 0) this.#admission.stepOut(this)
+        resolve()
+      }
+      this.#waiters.add(go)
+      for (const signal of signals) signal.addEventListener('abort', go, { once: true })
     })
-    this.#admission.stepOut(this)
   }
 }

@@ -53,6 +53,8 @@ export class CallRun implements ScheduledCall {
   readonly #startedMs = performance.now()
   #durationMs = 0
   #logged: Promise<number> | undefined
+  /** Ends the pause of its place while it is asked about. */
+  #comeBack: (() => void) | undefined
   #outcome: ({ call: InFlight } & Dispatched) | undefined
 
   constructor(engine: CallEngine, place: CallPlace, plan: PlannedCall, live: LiveCall) {
@@ -234,12 +236,18 @@ export class CallRun implements ScheduledCall {
       ...(this.#place.logged === undefined ? {} : { isAsked: true }),
       onProgress: (chunk) => this.#engine.publish('tool/progress', { ...this.#identity(), chunk }),
       onPersonAwaited: () => {
-        this.#place.slot.pause()
-        return () => this.#place.slot.resume(this.#signal)
+        const undos = [this.#place.slot.pause(), this.#live.awaitPerson()]
+        return () => {
+          for (const undo of undos) undo()
+          return this.#place.slot.resume(this.#signal)
+        }
       },
       onState: (state) => {
-        if (state === 'running') return this.#live.enter(state)
-        this.#place.slot.pause()
+        if (state === 'running') {
+          this.#comeBack?.()
+          return this.#live.enter(state)
+        }
+        this.#comeBack = this.#place.slot.pause()
         this.#engine.calls.awaitsApproval(this.#live)
       }
     }

@@ -38,6 +38,8 @@ export class LiveCall {
   #state: CallState = 'queued'
   #settle!: { resolve: (answer: CallAnswer) => void; reject: (error: unknown) => void }
   #waiting = 0
+  /** People that its running body, or a call of its program, waits for. */
+  #people = 0
   #isStored = false
   #onStored: (() => void)[] = []
 
@@ -52,7 +54,20 @@ export class LiveCall {
   }
 
   get state(): CallState {
-    return this.#state
+    return this.#state === 'running' && this.#people > 0 ? 'awaiting-approval' : this.#state
+  }
+
+  /** It waits and has not run, so that the next run of the server can go on with it; a running body ends with the server. */
+  get canBeLeft(): boolean {
+    return this.#state === 'awaiting-approval'
+  }
+
+  /** Its running body begins to wait for a person; the undo says that this is over. */
+  awaitPerson(): () => void {
+    this.#people += 1
+    return () => {
+      this.#people -= 1
+    }
   }
 
   enter(state: 'awaiting-approval' | 'running'): void {

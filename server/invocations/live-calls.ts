@@ -54,7 +54,7 @@ export class LiveCalls {
   beginShutdown(): void {
     this.#isRefusing = true
     this.abort(new Error('the server is shutting down'), ({ state }) => state === 'queued')
-    for (const call of this.#calls.values()) if (call.state === 'awaiting-approval') call.leavePending()
+    for (const call of this.#calls.values()) if (call.canBeLeft) call.leavePending()
   }
 
   /** A call begins to wait for a person. */

@@ -41,20 +41,23 @@ export interface ParsedCall {
 /** As deep as a body may nest (api.md §8). */
 const maxRawDepth = 256
 
-// Control characters are what a log line or a terminal would act upon.
-// oxlint-disable-next-line no-control-regex
-const callIdPattern = /^[^\u0000-\u001f\u007f-\u009f]{1,256}$/u
+// Control characters are what a log line or a terminal would act upon; half a surrogate pair the store gives back as another text.
+const callIdPattern = /^[^\p{Cc}\p{Cs}]{1,256}$/u
+const halfPair = /\p{Cs}/u
 
 export function parseCall(request: CallRequest): ParsedCall {
   if (request.callId !== undefined && !callIdPattern.test(request.callId)) {
     throw new RequestError('BAD_REQUEST', 'a callId is 1 to 256 characters without controls')
   }
+  if (halfPair.test(request.name)) throw new RequestError('BAD_REQUEST', 'the name has half a surrogate pair in it')
   if (request.arguments !== undefined && request.rawArguments !== undefined) {
     throw new RequestError('BAD_REQUEST', 'arguments and rawArguments exclude each other')
   }
   const { rawArguments } = request
   const { value, error } =
-    rawArguments === undefined ? fromValue(request.arguments ?? {}, request.text) : fromRaw(rawArguments)
+    rawArguments === undefined
+      ? fromValue(request.arguments === undefined ? {} : request.arguments, request.text)
+      : fromRaw(rawArguments)
   const raw = rawArguments ?? compactText(value, error !== undefined, request.text)
   return {
     callId: request.callId ?? newCallId(),

@@ -36,6 +36,8 @@ export async function endTurn(
   const underWay = ending.get(session)
   if (underWay !== undefined && kind === 'aborted') return underWay
   if (kind !== 'aborted') {
+    // Its calls may have their results by now, and yet it is the abort that ends it: no turn ends twice.
+    session.turns.assertNotEnding()
     await session.append(session.turns.endTurn(kind, cause), { closing: true })
     return undefined
   }

@@ -1,6 +1,6 @@
 import { realpath } from 'node:fs/promises'
 import type { ApprovalAsk, ApprovalOutcome } from '../pipeline/decisions.ts'
-import type { Execution } from '../pipeline/execution.ts'
+import type { RunContext } from '../pipeline/execution.ts'
 import {
   type Confined,
   type ConfineOptions,
@@ -26,7 +26,7 @@ export interface SandboxAccessOptions {
   modes: SandboxModes
   presets: Presets
   /** Where an escalation is asked about (core.md §25). */
-  approvals: { requestInBody(ask: ApprovalAsk): Promise<ApprovalOutcome> }
+  approvals: { requestInBody(ask: ApprovalAsk & { exec: RunContext }): Promise<ApprovalOutcome> }
   /** The working directory of an agent. */
   cwdOf: (agent: object | undefined) => Promise<string> | string
   /** Canonical. */
@@ -83,7 +83,7 @@ export class SandboxAccess implements SandboxPolicies {
     const named = session === undefined ? {} : { sessionId: session.id }
     if (!this.isConfining) return { mode: 'danger-full-access', workspaceRoot, ...named }
     if (session !== undefined) await presets.complete(session)
-    return { mode: session === undefined ? modes.fallback : await modes.of(session), workspaceRoot, ...named }
+    return { mode: session === undefined ? modes.fallback : modes.of(session), workspaceRoot, ...named }
   }
 
   /** A directory that is another one than when the session was made was put there since, maybe by what is to be confined. */
@@ -133,7 +133,7 @@ export class SandboxAccess implements SandboxPolicies {
       callId: call.callId,
       reason: `escalate to ${mode}: ${justification}`,
       signal: call.signal,
-      exec: call as Execution
+      exec: call as RunContext
     })
     if (outcome === 'allowed-once') return
     const [code, message] = refusals[outcome]

@@ -1,10 +1,10 @@
 import type { ApprovalPolicy, Policy } from '../approvals/policy.ts'
 import { isWider, type SandboxMode } from '../backends/sandbox/sandbox.ts'
 import { RequestError } from '../errors.ts'
-import type { EventLog, NewEvent } from '../event-log/event-log.ts'
+import type { NewEvent } from '../event-log/event-log.ts'
 import type { Scope } from '../scopes/scope.ts'
+import type { FactType } from '../sessions/facts.ts'
 import type { Session } from '../sessions/session.ts'
-import { lastEvent } from './last-event.ts'
 import type { SandboxModes } from './sandbox-modes.ts'
 
 /** A name for a sandbox mode together with an approval policy (backends.md §12). */
@@ -32,7 +32,6 @@ export interface PermissionsChange {
 }
 
 export interface PresetsOptions {
-  log: EventLog
   modes: SandboxModes
   policy: ApprovalPolicy
   /** In its own order. */
@@ -47,10 +46,7 @@ export interface PresetsOptions {
 export class Presets {
   readonly #options: PresetsOptions
   readonly #offered: readonly Preset[]
-  /** The name in the last `permission/preset` event; null when there is none. */
-  readonly #recorded = new WeakMap<Session, string | null>()
   readonly #completed = new WeakSet<Session>()
-  readonly #changing = new WeakMap<Session, Promise<unknown>>()
 
   constructor(options: PresetsOptions) {
     const { table, modes, isConfining } = options
@@ -65,15 +61,10 @@ export class Presets {
   }
 
   /** What holds in a session. Throws `SANDBOX_MISSING` where nothing is confined. */
-  async current(session: Session): Promise<Permissions> {
+  current(session: Session): Permissions {
     this.#assertConfining()
-    const { modes, policy } = this.#options
-    const [sandbox, approval, recorded] = await Promise.all([
-      modes.of(session),
-      policy.of(session),
-      this.#recordedOf(session)
-    ])
-    return { preset: this.#nameOf({ sandbox, approval }, recorded), sandbox, approval }
+    const { sandbox, approval } = this.#inForce(session)
+    return { preset: this.#nameOf({ sandbox, approval }, recordedIn(session)), sandbox, approval }
   }
 
   /**
@@ -82,7 +73,8 @@ export class Presets {
    */
   async set(session: Session, change: PermissionsChange, source: string): Promise<Permissions> {
     this.#assertConfining()
-    await this.#inTurn(session, () => this.#set(session, change, source))
+    const events = this.#changes(session, change, source)
+    if (events.length > 0) await session.append(events)
     return this.current(session)
   }
 
@@ -97,55 +89,41 @@ export class Presets {
   async complete(session: Session): Promise<void> {
     if (!this.#options.isConfining || this.#completed.has(session)) return
     this.#completed.add(session)
-    await this.#inTurn(session, () => this.#complete(session))
-  }
-
-  /** Changes of one session are made one after the other. */
-  async #inTurn(session: Session, change: () => Promise<void>): Promise<void> {
-    const earlier = this.#changing.get(session) ?? Promise.resolve()
-    const made = earlier.then(change)
-    this.#changing.set(
-      session,
-      made.catch(() => undefined)
-    )
-    await made
-  }
-
-  async #complete(session: Session): Promise<void> {
-    const { log, modes, policy } = this.#options
-    const facts = this.#facts({ sandbox: await modes.of(session), approval: await policy.of(session) })
-    const seqs = await Promise.all(facts.map(({ type }) => log.lastSeq(session.id, type)))
-    const missing = facts.filter((_fact, at) => seqs[at] === -1)
+    const missing = this.#facts(this.#inForce(session)).filter(({ type }) => session.facts.last(type) === undefined)
     if (missing.length > 0) await session.append(missing)
-    this.#recorded.delete(session)
   }
 
-  #facts({ sandbox, approval }: Pick<Preset, 'sandbox' | 'approval'>): NewEvent[] {
-    const preset = this.#nameOf({ sandbox, approval }, null)
+  #inForce(session: Session): Pick<Permissions, 'sandbox' | 'approval'> {
+    const { modes, policy } = this.#options
+    return { sandbox: modes.of(session), approval: policy.of(session) }
+  }
+
+  #facts({ sandbox, approval }: Pick<Preset, 'sandbox' | 'approval'>): (NewEvent & { type: FactType })[] {
+    const preset = this.#nameOf({ sandbox, approval }, undefined)
     return [
-      ...(preset === custom ? [] : [{ type: 'permission/preset', data: { preset } }]),
+      ...(preset === custom ? [] : [{ type: 'permission/preset', data: { preset } } as const]),
       { type: 'sandbox/mode', data: { mode: sandbox, source: 'default' } },
       { type: 'approval/policy', data: { policy: approval, source: 'default' } }
     ]
   }
 
-  async #set(session: Session, change: PermissionsChange, source: string): Promise<void> {
+  /** Nothing is awaited between reading what holds and the append, so changes that come at once do not mix. */
+  #changes(session: Session, change: PermissionsChange, source: string): NewEvent[] {
     const { modes, policy } = this.#options
     const named = change.preset === undefined ? undefined : this.#named(change.preset)
     const { sandbox = named?.sandbox, approval = named?.approval } = change
     if (sandbox !== undefined && isWider(sandbox, modes.widest)) {
       throw new RequestError('BAD_REQUEST', `the sandbox mode "${sandbox}" is not allowed on this server`)
     }
-    const changesMode = sandbox !== undefined && sandbox !== (await modes.of(session))
+    const changesMode = sandbox !== undefined && sandbox !== modes.of(session)
     if (changesMode && this.#options.isModeInUse?.(session) === true) throw new RequestError('SANDBOX_IN_USE')
     const events: NewEvent[] = []
-    if (named !== undefined && (await this.#recordedOf(session)) !== named.preset) {
-      this.#recorded.set(session, named.preset)
+    if (named !== undefined && recordedIn(session) !== named.preset) {
       events.push({ type: 'permission/preset', data: { preset: named.preset } })
     }
-    if (sandbox !== undefined) events.push(...(await modes.change(session, sandbox, source)))
-    if (approval !== undefined) events.push(...(await policy.change(session, approval, source)))
-    if (events.length > 0) await session.append(events)
+    if (sandbox !== undefined) events.push(...modes.change(session, sandbox, source))
+    if (approval !== undefined) events.push(...policy.change(session, approval, source))
+    return events
   }
 
   #named(name: string): Preset {
@@ -157,18 +135,9 @@ export class Presets {
     })
   }
 
-  #nameOf({ sandbox, approval }: Pick<Preset, 'sandbox' | 'approval'>, recorded: string | null): string {
+  #nameOf({ sandbox, approval }: Pick<Preset, 'sandbox' | 'approval'>, recorded: string | undefined): string {
     const matching = this.#offered.filter((offered) => offered.sandbox === sandbox && offered.approval === approval)
     return (matching.find(({ preset }) => preset === recorded) ?? matching[0])?.preset ?? custom
-  }
-
-  async #recordedOf(session: Session): Promise<string | null> {
-    const known = this.#recorded.get(session)
-    if (known !== undefined) return known
-    const stored = await lastEvent(this.#options.log, session.id, 'permission/preset')
-    const current = this.#recorded.get(session) ?? stored?.preset ?? null
-    this.#recorded.set(session, current)
-    return current
   }
 
   #assertConfining(): void {
@@ -178,3 +147,6 @@ export class Presets {
 
 /** The name of what no preset says; reserved. */
 const custom = 'custom'
+
+/** The name in the last `permission/preset` event. */
+const recordedIn = (session: Session): string | undefined => session.facts.last('permission/preset')

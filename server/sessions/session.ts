@@ -10,6 +10,7 @@ import type { JsonValue } from '../json/lossless.ts'
 import type { Agent, Scope } from '../scopes/scope.ts'
 import type { UserMessage } from '../tools/definition.ts'
 import { ContextQueue } from './context-queue.ts'
+import { Facts } from './facts.ts'
 import { Relations } from './relations.ts'
 import { type StepRef, type StepRequest, Turns } from './turns.ts'
 
@@ -25,6 +26,7 @@ export interface SessionRecord {
 export interface StoredState {
   turns: Turns
   contexts: ContextQueue
+  facts: Facts
 }
 
 export interface SessionOptions {
@@ -55,6 +57,7 @@ export class Session implements Agent {
   readonly createdAt: number
   readonly cwd: string | undefined
   readonly turns: Turns
+  readonly facts: Facts
   readonly #log: EventLog
   readonly #onStale: SessionOptions['onStale']
   #openingEvents: (scope: Scope) => readonly NewEvent[]
@@ -62,8 +65,8 @@ export class Session implements Agent {
   readonly #contexts: ContextQueue
   /** Contexts that a step has taken before an answer carried them: the next answer does. */
   readonly #carried: UserMessage[] = []
-  /** Versions of what the row says of turns and contexts; undefined while there is no row. */
-  #storedVersions: { turns: number; contexts: number } | undefined
+  /** Versions of what the row says of turns, contexts and facts; undefined while there is no row. */
+  #storedVersions: { turns: number; contexts: number; facts: number } | undefined
   #failure: unknown
   #live = 0
   #kept = 0
@@ -85,6 +88,7 @@ export class Session implements Agent {
     this.cwd = record.cwd
     this.turns = stored?.turns ?? new Turns()
     this.#contexts = stored?.contexts ?? new ContextQueue()
+    this.facts = stored?.facts ?? new Facts()
     if (stored !== undefined) this.#storedVersions = this.#versions()
   }
 
@@ -206,6 +210,7 @@ export class Session implements Agent {
     try {
       this.#relations.apply(events, (ref) => this.turns.isPending(ref))
       const all = following === undefined ? events : [...events, ...following()]
+      this.facts.take(all)
       const row = this.#rowWrite()
       const stored = await this.#log.append({
         session: this.id,
@@ -230,21 +235,22 @@ export class Session implements Agent {
     this.#relations.withdraw(callId)
     this.turns.withdraw({ turn, step })
     // The row that went with it is not stored either; no version is below 0.
-    this.#storedVersions = { turns: -1, contexts: -1 }
+    this.#storedVersions = { turns: -1, contexts: -1, facts: -1 }
   }
 
-  #versions(): { turns: number; contexts: number } {
-    return { turns: this.turns.version, contexts: this.#contexts.version }
+  #versions(): { turns: number; contexts: number; facts: number } {
+    return { turns: this.turns.version, contexts: this.#contexts.version, facts: this.facts.version }
   }
 
   #rowWrite(): TableWrite | undefined {
     const stored = this.#storedVersions
     const now = this.#versions()
-    if (stored?.turns === now.turns && stored.contexts === now.contexts) return undefined
+    if (stored?.turns === now.turns && stored.contexts === now.contexts && stored.facts === now.facts) return undefined
     this.#storedVersions = now
     const { turn, isOpen, lastStep } = this.turns.state
     const row: Row = { id: this.id, turn, turn_open: isOpen ? 1 : 0, step: lastStep }
     if (stored?.contexts !== now.contexts) row['contexts'] = this.#contexts.toText()
+    if (stored?.facts !== now.facts) Object.assign(row, this.facts.columns())
     if (stored !== undefined) return { table: 'sessions', op: 'put', row }
     Object.assign(row, { scope: this.scope.id, cwd: this.cwd ?? null, created_at: this.createdAt })
     return { table: 'sessions', op: 'insert', row }

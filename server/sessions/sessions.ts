@@ -9,6 +9,7 @@ import {
 import type { Scope } from '../scopes/scope.ts'
 import type { ScopeTree } from '../scopes/scope-tree.ts'
 import { ContextQueue } from './context-queue.ts'
+import { Facts } from './facts.ts'
 import { Session, type SessionRecord } from './session.ts'
 import { Turns } from './turns.ts'
 
@@ -199,15 +200,15 @@ export class Sessions {
     if (scope === undefined) return undefined
     const turn = Number(row['turn'])
     const turns = new Turns({ turn, isOpen: row['turn_open'] === 1, lastStep: Number(row['step']) })
-    const contexts = new ContextQueue(row['contexts'] as string | null)
+    const state = { turns, contexts: new ContextQueue(row['contexts'] as string | null), facts: new Facts(row) }
     const record = { id, createdAt: Number(row['created_at']) }
     const full = row['cwd'] === null ? record : { ...record, cwd: String(row['cwd']) }
     if (failure !== undefined) {
-      const session = new Session({ log, onStale: () => undefined }, scope, full, { turns, contexts })
+      const session = new Session({ log, onStale: () => undefined }, scope, full, state)
       session.fail(failure)
       return session
     }
-    const session = this.#make(scope, full, { turns, contexts })
+    const session = this.#make(scope, full, state)
     if (turns.state.isOpen) {
       const waiting = await log.rows('calls', { session: id, state: 'awaiting-approval' })
       session.restoreSteps(waiting, await openSteps(id, turn))

@@ -78,7 +78,7 @@ export class Turns {
    * `isJoined`: the step was open already.
    */
   enter(request: StepRequest): { ref: StepRef; events: NewEvent[]; isJoined: boolean } {
-    if (this.#isEnding) throw busy(this.#turn)
+    this.assertNotEnding()
     const opensTurn = this.#opensTurn(request.turn)
     const lastStep = opensTurn ? 0 : this.#lastStep
     const joined = opensTurn || request.step === undefined ? undefined : this.#steps.get(request.step)
@@ -158,6 +158,11 @@ export class Turns {
     if (!this.#isOpen || turn !== this.#turn) throw new RequestError('TURN_CLOSED', `turn ${turn} is not open`)
   }
 
+  /** Throws `TURN_BUSY` between `beginEnd` and the end. */
+  assertNotEnding(): void {
+    if (this.#isEnding) throw busy(this.#turn)
+  }
+
   /** No call enters the open turn any more: it is being aborted, and its calls are waited for. */
   beginEnd(): void {
     this.#isEnding = true
@@ -165,7 +170,7 @@ export class Turns {
 
   /** Opens the next turn, ending an open one as completed. Throws `TURN_BUSY` while calls of it run. */
   openTurn(): NewEvent[] {
-    if (this.#isEnding) throw busy(this.#turn)
+    this.assertNotEnding()
     const events = this.#isOpen ? this.endTurn('completed') : []
     this.#turn += 1
     this.#isOpen = true

@@ -65,12 +65,11 @@ export function lowerSchema(schema: JsonSchema, dialect: Dialect, note: Note): J
 /** Writes a reference's target into the node; its own keywords win. Undefined when there is none, or it cannot be written out. */
 function inline({ node, path, refs }: Visit, schema: JsonSchema): Visit | undefined {
   const ref = node.$ref
-  if (typeof ref !== 'string' || !ref.startsWith('#') || refs.includes(ref)) return undefined
+  if (typeof ref !== 'string' || refs.includes(ref)) return undefined
+  const steps = pointerIn(ref)
+  if (steps === undefined) return undefined
   let target: JsonValue | undefined = schema
-  for (const step of ref.split('/').slice(1)) {
-    const key = step.replaceAll('~1', '/').replaceAll('~0', '~')
-    target = isRecord(target) && Object.hasOwn(target, key) ? target[key] : undefined
-  }
+  for (const key of steps) target = isRecord(target) && Object.hasOwn(target, key) ? target[key] : undefined
   if (!isRecord(target)) return undefined
   delete node.$ref
   for (const [key, value] of Object.entries(snapshot(target) as JsonObject)) {
@@ -79,6 +78,17 @@ function inline({ node, path, refs }: Visit, schema: JsonSchema): Visit | undefi
     Object.defineProperty(node, key, { value, writable: true, enumerable: true, configurable: true })
   }
   return { node, path, refs: [...refs, ref] }
+}
+
+/** The steps of a pointer into the same schema, which is a URI's fragment; undefined for an anchor and for what is elsewhere. */
+function pointerIn(ref: string): string[] | undefined {
+  if (ref !== '#' && !ref.startsWith('#/')) return undefined
+  try {
+    const steps = decodeURIComponent(ref).split('/').slice(1)
+    return steps.map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+  } catch {
+    return undefined
+  }
 }
 
 function lowerNode(node: JsonObject, path: string, isRoot: boolean, dialect: Dialect, note: Note): void {
@@ -95,6 +105,10 @@ function lowerNode(node: JsonObject, path: string, isRoot: boolean, dialect: Dia
     delete node.oneOf
     note(path, 'oneOf is sent as anyOf')
   }
+  if (Array.isArray(node.items)) {
+    toPrefixItems(node)
+    note(path, 'a list under items is sent as prefixItems')
+  }
   if (dialect.isOpenApi === true) toOpenApi(node, tell)
   for (const keyword of Object.keys(node)) {
     if (dialect.takes(keyword)) continue
@@ -107,6 +121,15 @@ function lowerNode(node: JsonObject, path: string, isRoot: boolean, dialect: Dia
   if (node.type === 'object' && isRoot && !Object.hasOwn(node, 'properties')) node.properties = {}
   if (told.length > 0) describe(node, `(${told.join('; ')})`)
   if (dialect.isOpenApi === true) describeFirstBranch(node)
+}
+
+/** Says in 2020-12's words what draft-07 says of a tuple: providers know no other, and refuse a list under `items`. */
+function toPrefixItems(node: JsonObject): void {
+  node.prefixItems = node.items as JsonValue
+  delete node.items
+  if (!Object.hasOwn(node, 'additionalItems')) return
+  node.items = node.additionalItems as JsonValue
+  delete node.additionalItems
 }
 
 /** Says in OpenAPI's words what can be said in them; the rest is told. */

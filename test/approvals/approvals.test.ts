@@ -331,9 +331,13 @@ describe('deciding (api.md §7)', () => {
     await until(() => fixture.announced.length === 1)
     const { id } = fixture.announced[0]!
     expect(await fixture.callState('c1')).toBe('started')
+    expect(fixture.calls.find('s1', 'c1')?.state).toBe('awaiting-approval')
     await expect(fixture.service.decide(id, { decision: 'allow', arguments: {} }, 'ann')).rejects.toEqual(
       code('INVALID_ARGS')
     )
+    // It has run, so it is no call for the next run of the server.
+    fixture.calls.beginShutdown()
+    expect(fixture.calls.find('s1', 'c1')?.isLeftPending).toBe(false)
     await fixture.service.decide(id, { decision: 'allow' }, 'ann')
     expect((await answer).value).toBe('allowed-once')
   })

@@ -8,10 +8,10 @@ describe('the approval policy of a session (core.md §25.5)', () => {
     fixture.decision = { kind: 'allow' }
     await fixture.invoke('c1')
     const session = await fixture.open()
-    expect(await new ApprovalPolicy(fixture.log, 'never').of(session)).toBe('never')
+    expect(new ApprovalPolicy('never').of(session)).toBe('never')
     await fixture.policy.set(session, 'never', 'preset')
     await fixture.policy.set(session, 'ask')
-    expect(await new ApprovalPolicy(fixture.log, 'never').of(session)).toBe('ask')
+    expect(new ApprovalPolicy('never').of(session)).toBe('ask')
     expect((await fixture.approvalEvents()).map(({ data }) => data)).toEqual([
       { policy: 'never', source: 'preset' },
       { policy: 'ask' }

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { ConfigError, loadConfig } from '../../server/config/load.ts'
 import { shellExecutor } from '../../server/config/shell-executor.ts'
@@ -14,6 +15,14 @@ describe('shellExecutor (reliability.md, decisions)', () => {
     [{ 'sandbox.required': 'true' }, 'bash-sandbox']
   ])('%j is %s', (settings, executor) => {
     expect(shellExecutor(load(settings as Record<string, string>))).toBe(executor)
+  })
+
+  it('the image confines by itself, wherever it is told to listen', () => {
+    const [, settings = ''] =
+      /^ENV (.*)$/m.exec(readFileSync(new URL('../../Dockerfile', import.meta.url), 'utf8')) ?? []
+    const given = Object.fromEntries(settings.split(' ').map((pair) => pair.split('=')))
+    const env = { ...given, TOOLWRIGHT_HOST: '127.0.0.1' }
+    expect(shellExecutor(loadConfig({ env }).config)).toBe('bash-sandbox')
   })
 })
 

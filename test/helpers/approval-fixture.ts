@@ -45,7 +45,7 @@ export class ApprovalFixture extends CallFixture {
 
   constructor(log?: FlakyLog, more: Partial<ApprovalsOptions> = {}) {
     super(log)
-    this.policy = new ApprovalPolicy(this.log, 'ask')
+    this.policy = new ApprovalPolicy('ask')
     this.service = new Approvals({
       log: this.log,
       sessions: this.sessions,

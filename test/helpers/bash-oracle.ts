@@ -34,7 +34,7 @@ export class BashOracle {
       env: { PATH: this.#bin, LC_ALL: locale, HOME: '/home/nobody' },
       stdio: ['ignore', 'ignore', 'pipe'],
       encoding: 'utf8',
-      timeout: 5_000,
+      timeout: 60_000,
       killSignal: 'SIGKILL'
     })
     const fields = existsSync(this.#record) ? readFileSync(this.#record, 'utf8').split('\0').slice(0, -1) : []

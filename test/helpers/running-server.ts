@@ -18,12 +18,19 @@ export class RunningServer {
     this.#url = url
   }
 
-  static async start(home: string, settings: Record<string, unknown> = {}): Promise<RunningServer> {
+  /** `env` is put over the environment of the test; `launcher` is a command line that starts the server's. */
+  static async start(
+    home: string,
+    settings: Record<string, unknown> = {},
+    { env = {}, launcher = [] }: { env?: Record<string, string>; launcher?: readonly string[] } = {}
+  ): Promise<RunningServer> {
     const config = join(home, 'config.json')
     writeFileSync(config, JSON.stringify({ home: join(home, 'data'), port: 0, log: { level: 'error' }, ...settings }))
-    const child = spawn(process.execPath, ['--import', 'tsx', join(root, 'server/main.ts'), '--config', config], {
+    const own = [process.execPath, '--import', 'tsx', join(root, 'server/main.ts'), '--config', config]
+    const [program = '', ...args] = [...launcher, ...own]
+    const child = spawn(program, args, {
       cwd: root,
-      env: { ...process.env, TOOLWRIGHT_TOKEN: token },
+      env: { ...process.env, ...env, TOOLWRIGHT_TOKEN: token },
       stdio: ['ignore', 'pipe', 'inherit']
     })
     onTestFinished(() => void child.kill('SIGKILL'))
@@ -39,9 +46,15 @@ export class RunningServer {
     return new RunningServer(child, url)
   }
 
-  async request(path: string, json?: unknown): Promise<Answer> {
+  get pid(): number {
+    return this.#child.pid as number
+  }
+
+  /** A POST of JSON when `json` is given, else a GET, unless `more` names another method; its `signal` drops the connection. */
+  async request(path: string, json?: unknown, more: { method?: string; signal?: AbortSignal } = {}): Promise<Answer> {
     const response = await fetch(`${this.#url}${path}`, {
       method: json === undefined ? 'GET' : 'POST',
+      ...more,
       headers: {
         authorization: `Bearer ${token}`,
         ...(json === undefined ? {} : { 'content-type': 'application/json' })

@@ -72,9 +72,10 @@ describe('admission (reliability.md §3.1)', () => {
     const first = admission.request('a')
     const second = admission.request('b')
     const third = admission.request('c')
-    first.pause()
-    first.pause()
+    const comeBack = first.pause()
     await second.wait(never)
+    comeBack()
+    comeBack()
     const resumed = first.resume(never)
     expect(await isPending(resumed)).toBe(true)
     second.release()
@@ -85,10 +86,47 @@ describe('admission (reliability.md §3.1)', () => {
     expect(third.isHeld).toBe(true)
   })
 
+  it('a place under which several wait for people is taken again when none does; those who are back do not wait for the others', async () => {
+    const admission = new Admission({ ...limits, maxConcurrent: 1 })
+    const batch = admission.request('a')
+    const other = admission.request('b')
+    const [one, two] = [batch.pause(), batch.pause()]
+    expect(other.isHeld).toBe(true)
+    one()
+    await batch.resume(never)
+    two()
+    const resumed = [batch.resume(never), batch.resume(never)]
+    expect(await isPending(Promise.race(resumed))).toBe(true)
+    // Whoever is in line for the place has no need of it while another asks again.
+    const again = batch.pause()
+    await Promise.all(resumed)
+    other.release()
+    expect(batch.isHeld).toBe(false)
+    again()
+    await batch.resume(never)
+    expect(batch.isHeld).toBe(true)
+  })
+
+  it('a place that several wait for lets all of them go on', async () => {
+    const admission = new Admission({ ...limits, maxConcurrent: 1 })
+    const batch = admission.request('a')
+    const backs = [batch.pause(), batch.pause()]
+    const other = admission.request('b')
+    for (const back of backs) back()
+    const controller = new AbortController()
+    const resumed = [batch.resume(never), batch.resume(controller.signal), batch.resume(never)]
+    controller.abort()
+    await resumed[1]
+    expect(await isPending(Promise.race([resumed[0], resumed[2]]))).toBe(true)
+    other.release()
+    await Promise.all(resumed)
+    expect(batch.isHeld).toBe(true)
+  })
+
   it('a paused request that is aborted goes on without a place, and its release frees nothing twice', async () => {
     const admission = new Admission({ ...limits, maxConcurrent: 1 })
     const first = admission.request('a')
-    first.pause()
+    first.pause()()
     const second = admission.request('a')
     const controller = new AbortController()
     const resumed = first.resume(controller.signal)

@@ -21,3 +21,18 @@ describe('raw arguments (api.md §2, §8)', () => {
     expect(argumentsError).toMatchObject({ code: 'INVALID_ARGS', violations: [expect.stringContaining('"a[0].id"')] })
   })
 })
+
+describe('arguments (api.md §2)', () => {
+  it('null is a value, and only what is absent is {}', () => {
+    expect(parseCall({ name: 'x', arguments: null })).toMatchObject({ arguments: null, raw: 'null' })
+    expect(parseCall({ name: 'x' })).toMatchObject({ arguments: {}, raw: '{}' })
+  })
+
+  it.each([{ callId: 'a\ud800', name: 'x' }, { callId: 'a\u0085', name: 'x' }, { name: '\udc00x' }])(
+    'refuses an id or a name that the store would not give back: %j',
+    (call) => {
+      expect(() => parseCall(call)).toThrow(expect.objectContaining({ code: 'BAD_REQUEST' }))
+      expect(parseCall({ callId: '😀', name: '😀' })).toMatchObject({ callId: '😀', name: '😀' })
+    }
+  )
+})

@@ -222,7 +222,7 @@ describe('POST /invoke (api.md §2)', () => {
   })
 
   describe('Prefer: respond-async', () => {
-    it('202 with the place of a call that is stored by then', async () => {
+    it('F19: 202 with the place of a call that is stored by then', async () => {
       const app = await startApp()
       const async = { prefer: 'wait=1, respond-async' }
       const { status, headers, body } = await app.post('/invoke', gate('a b'), async)

@@ -143,6 +143,22 @@ describe.skipIf(!canConfine)('permissions of sessions, where commands are confin
     expect(await facts(app, 'old')).toEqual(['sandbox/mode workspace-write', 'approval/policy never'])
   })
 
+  it('what was set holds when its events are pruned, and is not said again', async () => {
+    const app = await confining({ 'sandbox.mode': 'danger-full-access', 'approvals.policy': 'never' })
+    await app.ask('PUT', '/sessions/s', {})
+    await app.ask('PUT', '/sessions/s/permissions', { preset: 'read-only' })
+    await app.app.eventLog.prune('s', 1_000)
+    await app.restart()
+    const held = { preset: 'read-only', sandbox: 'read-only', approval: 'ask' }
+    expect((await app.ask('GET', '/sessions/s/permissions')).body).toEqual(held)
+    expect((await bash(app, 's', 'touch a')).body.value.sandbox).toMatchObject({ mode: 'read-only', denied: true })
+    expect(await facts(app, 's')).toEqual([])
+    // A new one under its name begins with the defaults.
+    await app.ask('DELETE', '/sessions/s')
+    await app.ask('PUT', '/sessions/s', {})
+    expect((await app.ask('GET', '/sessions/s/permissions')).body.sandbox).toBe('danger-full-access')
+  })
+
   it('a session without a directory works in a private one, which is kept, and goes with it', async () => {
     const app = await confining()
     const where = async (session: string) => (await bash(app, session, 'touch mine; pwd; ls -A')).body.value.stdout.text

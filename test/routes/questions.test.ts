@@ -118,6 +118,7 @@ describe('questions over the wire (api.md §7)', () => {
     const app = await startApp({ 'calls.maxConcurrent': '1' })
     const answer = ask(app, 'c1')
     const { id } = await pending(app)
+    expect((await app.report('c1')).body.state).toBe('awaiting-approval')
     expect((await app.invoke({ name: 'echo', arguments: { text: 'hi' } })).value).toBe('hi')
     await app.post(`/approvals/${id}`, { answers })
     expect((await answer).isError).toBe(false)

@@ -28,6 +28,25 @@ const program = (code: string, more: Record<string, unknown> = {}) => ({
 const session = 'agent:default'
 
 describe('run_code through the wire', () => {
+  it.each([
+    ['asks a person', `tools.ask_user_question({ questions: [{ id: 'q', question: 'Which?' }] })`],
+    ['is asked about', `tools.echo({ value: 'one' })`]
+  ])('while a call of its program %s, run_code awaits it and holds no place (api.md §7)', async (_what, call) => {
+    const app = await startCodeApp({ 'calls.maxConcurrent': '1' })
+    app.app.tools.addHook('preExecute', (exec, next) => (exec.name === 'echo' ? ask() : next()))
+    const state = async () => (await app.get(`/calls/${session}/c1`)).body.state
+    const answer = app.invoke(program(`return await ${call}`, { callId: 'c1' }))
+    let approval: any
+    await until(async () => ([approval] = (await app.get('/approvals')).body.approvals).length > 0)
+    expect(await state()).toBe('awaiting-approval')
+    // There is one place: had the program kept it, this would wait for good.
+    expect((await app.invoke(program('return 1', { session: 'other' }))).isError).toBe(false)
+    const said = approval.kind === 'question' ? { answers: [{ id: 'q', custom: 'this' }] } : { decision: 'allow' }
+    expect((await app.post(`/approvals/${approval.id}`, said)).status).toBe(200)
+    expect((await answer).isError).toBe(false)
+    expect(await state()).toBe('done')
+  })
+
   it('C040 one run: answer, log and live events agree [core-23.code-dispatch]', async () => {
     const app = await startCodeApp()
     const client = await EventClient.open(app.served)

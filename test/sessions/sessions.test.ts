@@ -106,7 +106,7 @@ describe('sessions that cannot be stored', () => {
     })
   })
 
-  it('a failure of another kind ends the turn too, without anybody asking, and its code says what is known of it', async () => {
+  it('a failure of another kind ends the turn too, without anybody asking, and its code says what is known of it [core-30.unknown-turn-end]', async () => {
     const fixture = new CallFixture()
     await fixture.invoke('c0')
     fixture.log.refuses = has('tool/result')

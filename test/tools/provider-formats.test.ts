@@ -124,6 +124,23 @@ describe('openai', () => {
     })
   })
 
+  it('sends the tuples of draft-07 as those of 2020-12, and tells them where there are none', () => {
+    const pair = { type: 'array', items: [{ type: 'string' }, {}], additionalItems: false }
+    const sent = { type: 'array', prefixItems: [{ type: 'string' }, {}], items: false }
+    const open = { type: 'array', items: [{ type: 'string' }] }
+    for (const format of ['openai', 'anthropic'] as const) {
+      const { properties, notes } = lowered(format, { pair })
+      expect([format, properties, notes]).toEqual([
+        format,
+        { pair: sent },
+        ['parameters.properties.pair: a list under items is sent as prefixItems']
+      ])
+    }
+    expect(lowered('gemini', { open }).properties).toEqual({
+      open: { type: 'array', items: {}, description: '(prefixItems: [{"type":"string"}])' }
+    })
+  })
+
   it('keeps references and lowers what they point to', () => {
     const { parameters } = lowered('openai', { a: { $ref: '#/$defs/x' } }, { $defs: { x: { oneOf: [{}, {}] } } })
     expect(parameters).toMatchObject({ properties: { a: { $ref: '#/$defs/x' } }, $defs: { x: { anyOf: [{}, {}] } } })
@@ -185,6 +202,20 @@ describe('anthropic', () => {
         dangling: { description: '($ref: "#/$defs/constructor")' },
         scalar: { description: '($ref: "#/$defs/tree/type")' }
       }
+    })
+  })
+
+  it('reads a reference as a fragment of a URI, and takes an anchor for no pointer', () => {
+    const $defs = { 'List<A>': { type: 'string' }, anchored: { $anchor: 'here', type: 'null' } }
+    const { properties } = lowered(
+      'anthropic',
+      { a: { $ref: '#/$defs/List%3CA%3E' }, b: { $ref: '#here' }, c: { $ref: '#/$defs/%' } },
+      { $defs }
+    )
+    expect(properties).toEqual({
+      a: { type: 'string' },
+      b: { description: '($ref: "#here")' },
+      c: { description: '($ref: "#/$defs/%")' }
     })
   })
 

@@ -14,6 +14,12 @@ import { temporaryDirectory } from '../../helpers/temporary-directory.ts'
 
 const migrations = readMigrations(migrationsDirectory())
 
+/** What the events of these logs have in common. */
+const blank = { session: 's', time: 1, call_id: null, surface_op: null, sources: null }
+
+const tailHash = (db: Database.Database): Buffer =>
+  db.prepare('SELECT hash FROM events ORDER BY position DESC LIMIT 1').pluck().get() as Buffer
+
 /** A log as a server of this version left it: one session with three events. */
 function logOfVersion(version: number): string {
   const directory = temporaryDirectory()
@@ -28,18 +34,7 @@ function logOfVersion(version: number): string {
   let previous: Buffer = genesis
   for (let seq = 0; seq < 3; seq += 1) {
     const text = JSON.stringify(`note ${seq}`)
-    const columns = {
-      position: seq,
-      session: 's',
-      seq,
-      type: 'note',
-      time: 1,
-      call_id: null,
-      surface_op: null,
-      sources: null,
-      text
-    }
-    const hash = chainHash(previous, columns)
+    const hash = chainHash(previous, { ...blank, position: seq, seq, type: 'note', text })
     insert.run(seq, seq, text, previous, hash)
     previous = hash
   }
@@ -74,6 +69,32 @@ describe('C10: a log of an earlier version', () => {
     expect(db.prepare('SELECT count(*) FROM events').pluck().get()).toBe(3)
     db.close()
     expect(migrateLog(directory)).toEqual({ from: migrations.length, to: migrations.length })
+  })
+
+  it('what holds in its sessions is read from their events, once: pruning them later widens nothing', async () => {
+    const directory = logOfVersion(7)
+    const file = join(directory, 'toolwright.db')
+    const db = new Database(file)
+    const says = (seq: number, type: string, data: string): void => {
+      const [previous, columns] = [tailHash(db), { ...blank, position: seq, seq, type, text: data }]
+      db.prepare(
+        `INSERT INTO events (position, session, seq, type, time, data, prev_hash, hash) VALUES (?, 's', ?, ?, 1, ?, ?, ?)`
+      ).run(seq, seq, type, data, previous, chainHash(previous, columns))
+    }
+    says(3, 'sandbox/mode', '{"mode":"danger-full-access"}')
+    says(4, 'sandbox/mode', '{"mode":"read-only","source":"operator"}')
+    says(5, 'approval/policy', '{"policy":"ask","source":"default"}')
+    says(6, 'permission/preset', '{"preset":"read-only"}')
+    says(7, 'note', '"after"')
+    db.prepare(`INSERT INTO sessions (id, scope, created_at) VALUES ('silent', 'global', 1)`).run()
+    db.close()
+    const log = await openTestLog({ directory })
+    await log.prune('s', 8)
+    expect(await log.lastSeq('s', 'sandbox/mode')).toBe(-1)
+    expect(await log.rows('sessions', {})).toMatchObject([
+      { id: 's', sandbox_mode: 'read-only', approval_policy: 'ask', preset: 'read-only' },
+      { id: 'silent', sandbox_mode: null, approval_policy: null, preset: null }
+    ])
   })
 
   const hasStrace = spawnSync('strace', ['-e', 'trace=fsync', 'true'], { stdio: 'ignore' }).status === 0

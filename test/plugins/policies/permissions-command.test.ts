@@ -215,6 +215,13 @@ describe('a deny or ask for a command', () => {
       'sudo find . -ok rm {} \\;'
     ],
     [
+      'that find makes of the name of a file',
+      "find bin -name rm -exec './{}' x ';'",
+      "find /bin -name rm -exec nice {} x ';'",
+      "sudo find bin -name rm -exec './{}' x ';'"
+    ],
+    ['behind a program that few know', 'choom -n 0 rm x', 'linux32 rm x', '/lib64/ld-linux-x86-64.so.2 /bin/rm x'],
+    [
       'in a text',
       'sh -c rm',
       "bash -c 'ls; rm x'",
@@ -270,6 +277,7 @@ describe('a deny or ask for a command', () => {
       'sudo ls .',
       'find . -name rm',
       "find . -exec grep x {} ';'",
+      "nice find . -exec grep x {} ';'",
       'env A=1 ls',
       'set -euo pipefail; ls',
       '[ -f rm ] && ls',
@@ -403,11 +411,19 @@ describe('a deny or ask for a command', () => {
       'for PS4 in x; do ls; done'
     ],
     [
+      'of a file that find names',
+      "find /bin -name rm -exec env {} x ';'",
+      "find /bin -name rm -exec sh -c '{} x' ';'",
+      "sudo find /bin -name rm -exec sh -c '{} x' ';'"
+    ],
+    ['that a program reads in its own way', "sg root 'rm x'", "strace -o '|rm x' true"],
+    [
       'read by xargs',
       'xargs',
       'xargs env',
       'xargs -I{} {} x',
       'xargs -i rm',
+      'xargs -oI% % x',
       'xargs --replace=X X',
       'xargs $X',
       'xargs sh',

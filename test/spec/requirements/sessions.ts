@@ -117,10 +117,5 @@ export const sessionRules: RuleList = [
   ['30.type-error', 'TypeError for output, timeoutMs and an unknown approval policy'],
   ['30.plain-error', 'a plain Error for duplicates, reserved names, misuse and bad policy options'],
   ['30.uncoded', 'denials, blocks, plain throws and contract violations have no code'],
-  [
-    '30.unknown-turn-end',
-    'the reason of an uncoded failure of a turn is UNKNOWN',
-    'later',
-    'the engine ends no turn with an error'
-  ]
+  ['30.unknown-turn-end', 'the code in the reason of a turn that an uncoded failure ended is UNKNOWN']
 ]
