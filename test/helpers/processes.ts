@@ -15,7 +15,7 @@ export function processesWith(text: string): string[] {
 }
 
 /** Children of this process, zombies too, as `pid state name`. */
-export function ownChildren(): string[] {
+function ownChildren(): string[] {
   return readdirSync('/proc')
     .filter((name) => /^[0-9]+$/.test(name))
     .flatMap((pid) => {
