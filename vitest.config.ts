@@ -4,8 +4,8 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     pool: 'forks',
-    // One file at a time: many tests hold real processes to their budgets, and must not be each other's load.
-    maxWorkers: 1,
+    // Two files at a time: they mostly wait for real processes. More would be each other's load.
+    maxWorkers: 2,
     // On a machine that others use too, a real process may still be late; what is wrong is wrong every time.
     retry: process.env['CI'] === undefined ? 0 : 2,
     testTimeout: 60_000,
