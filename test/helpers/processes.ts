@@ -14,21 +14,6 @@ export function processesWith(text: string): string[] {
     })
 }
 
-/** Children of this process, zombies too, as `pid state name`. */
-function ownChildren(): string[] {
-  return readdirSync('/proc')
-    .filter((name) => /^[0-9]+$/.test(name))
-    .flatMap((pid) => {
-      try {
-        const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-        const [state, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-        return Number(parent) === process.pid ? [`${pid} ${state} ${stat.slice(stat.indexOf('('), 40)}`] : []
-      } catch {
-        return []
-      }
-    })
-}
-
 let lastNumber = 0
 
 /** Seconds for `sleep` that no other test uses, so that a process can be found by its command line. */
