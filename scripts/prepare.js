@@ -19,7 +19,15 @@ const say = (line) => process.stdout.write(`toolwright: ${line}\n`)
 /** @param {string[]} args */
 function runNpm(args) {
   const [command, prefix] = npm === undefined ? ['npm', []] : [process.execPath, [npm]]
-  execFileSync(command, [...prefix, ...args], { cwd: root, stdio: 'inherit' })
+  try {
+    execFileSync(command, [...prefix, ...args], { cwd: root, stdio: 'inherit' })
+  } catch {
+    process.stderr.write(
+      `toolwright: "npm ${args.join(' ')}" failed, see above. It needs the npm registry, and a C++ toolchain with Python; where Node's ` +
+        'headers cannot be downloaded, npm_config_nodedir=<prefix of this Node> names them.\n'
+    )
+    process.exit(1)
+  }
 }
 
 /** @param {string} file */

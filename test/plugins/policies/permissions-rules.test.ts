@@ -230,9 +230,9 @@ describe('the configuration of the permissions', () => {
     expect(decide('bash', { command: 'git log --oneline HEAD~3' })).toBe('allow')
     expect(decide('bash', { command: 'git log --output=x' })).toBe('ask')
     expect(decide('bash', { command: 'cd x && git push --force-with-lease' })).toBe('deny')
-    expect(decide('write', { path: '/srv/../etc/x' })).toBe('deny')
-    expect(decide('write', { path: '/srv/x' })).toBe('ask')
-    expect(decide('write', { path: '/srv/x' }, ['global', 'team-a'])).toBe('allow')
+    expect(decide('write', { file_path: '/srv/../etc/x' })).toBe('deny')
+    expect(decide('write', { file_path: '/srv/x' })).toBe('ask')
+    expect(decide('write', { file_path: '/srv/x' }, ['global', 'team-a'])).toBe('allow')
     expect(decide('mcp__docs__find', {})).toBe('allow')
   })
 

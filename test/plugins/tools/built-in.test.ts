@@ -39,3 +39,11 @@ it('docs/tools.md names each built-in tool', async () => {
   const page = readFileSync(join(import.meta.dirname, '../../../docs/tools.md'), 'utf8')
   expect(names.filter((name) => !page.includes(`\`${name}\``))).toEqual([])
 })
+
+it('the rules of docs/permissions.md name arguments that the tools have', async () => {
+  const { app } = await serveApp()
+  for (const name of ['write', 'edit']) {
+    const schema = app.tools.schemas().find((tool) => tool.name === name)
+    expect(schema?.parameters).toHaveProperty('properties.file_path')
+  }
+})
