@@ -232,4 +232,30 @@ describe('ask (core.md §10.5)', () => {
       expect(codeOf(await call())).toBe('INVALID_ARGS')
     })
   })
+
+  it('a call that waited for an approval over a restart is asked for again, though no hook asks now', async () => {
+    const fixture = new PipelineFixture()
+    fixture.approver = async () => ({ outcome: 'rejected' })
+    const agent = fixture.agent('a')
+    const result = await fixture.call('echo', {}, { agent, isAsked: true })
+    expect(fixture.stages).not.toContain('body')
+    expect(result.isError).toBe(true)
+    expect(fixture.asks).toHaveLength(1)
+    expect(fixture.asks[0]).not.toHaveProperty('reason')
+  })
+
+  it('a body that waits for a person says so for as long, and outside of it nobody is told', async () => {
+    const fixture = new PipelineFixture()
+    const told: string[] = []
+    const onPersonAwaited = () => (told.push('waits'), async () => void told.push('goes on'))
+    let kept: Parameters<PipelineFixture['boom']>[0] | undefined
+    fixture.boom = async (exec) => {
+      kept = exec
+      await exec.awaitPerson(Promise.reject(new Error('gone')))
+    }
+    expect(messageIn(await fixture.call('boom', {}, { onPersonAwaited }))).toContain('gone')
+    expect(told).toEqual(['waits', 'goes on'])
+    expect(await kept?.awaitPerson(Promise.resolve('late'))).toBe('late')
+    expect(told).toHaveLength(2)
+  })
 })

@@ -449,3 +449,11 @@ describe('the end', () => {
     await new WireSchemas().close()
   })
 })
+
+it('a dialect that is no text is refused, and a reference may lead to a boolean', async () => {
+  expect(await refusal({ $schema: 5 })).toEqual(unsupported(expect.stringContaining('$schema')))
+  const schema = { properties: { a: { $ref: '#/$defs/never' } }, $defs: { never: false } }
+  const [wrong, right] = await verdicts(schema, { a: 1 }, {})
+  expect(wrong).toContain('a')
+  expect(right).toBeUndefined()
+})
