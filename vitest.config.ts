@@ -1,9 +1,22 @@
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
+
+/** Files whose tests take a minute and more: left to the end, they would run with nothing beside them. */
+const long = /test\/(crash|hygiene|main|code-runtime\/hostile)/
+
+class LongFilesFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files)
+    const isLong = ({ moduleId }: TestSpecification): boolean => long.test(moduleId)
+    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))]
+  }
+}
 
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     pool: 'forks',
+    sequence: { sequencer: LongFilesFirst },
     // Two files at a time: they mostly wait for real processes. More would be each other's load.
     maxWorkers: 2,
     // On a machine that others use too, a real process may still be late; what is wrong is wrong every time.
