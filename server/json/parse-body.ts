@@ -59,8 +59,8 @@ function nestsDeeper(text: string, maxDepth: number): boolean {
   return false
 }
 
-/** Index of the quote that ends the string beginning at `start`, or the text's length. */
-function endOfString(text: string, start: number): number {
+/** Index of the quote that ends the string beginning at `start` of a JSON text, or the text's length. */
+export function endOfString(text: string, start: number): number {
   for (let at = start + 1; at < text.length; at += 1) {
     const code = text.charCodeAt(at)
     if (code === quote) return at

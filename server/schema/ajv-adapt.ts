@@ -16,7 +16,6 @@ export function adaptToAjv(schema: JsonObject, refuse: (keyword: string, text: s
     ['properties', '^__proto__$']
   ] as const) {
     const rules = schema[keyword]
-    if (hasProto(rules) && !isSchema(rules['__proto__'])) refuse(keyword, 'has a "__proto__" that is no schema')
     if (hasProto(rules)) move(schema, rules, pattern)
   }
 }
@@ -33,6 +32,3 @@ function move(schema: JsonObject, from: JsonObject, to: string): void {
 
 const hasProto = (map: JsonValue | undefined): map is JsonObject =>
   typeof map === 'object' && map !== null && Object.hasOwn(map, '__proto__')
-
-const isSchema = (value: JsonValue | undefined): boolean =>
-  typeof value === 'boolean' || (typeof value === 'object' && value !== null && !Array.isArray(value))

@@ -1,6 +1,6 @@
 /**
  * @import { ErrorObject } from 'ajv'
- * @import { Violation } from './ajv-runner.ts'
+ * @import { Violation } from './ajv-job.ts'
  */
 
 const maxDetails = 5
@@ -9,11 +9,12 @@ const longestText = 300
 /**
  * What is wrong with a value, from the errors of a validator that stops at the first. Errors of branches come before that of the
  * keyword that holds them, so the last one tells, and the others explain it.
- * @param {readonly ErrorObject[]} errors @param {unknown} value @returns {Violation}
+ * @param {readonly ErrorObject[] | null | undefined} errors @param {unknown} value @returns {Violation}
  */
 export function describe(errors, value) {
-  const last = errors.at(-1)
-  if (last === undefined) return { steps: [], text: 'does not match its schema', details: [] }
+  // A validator that promises an answer has none.
+  if (!errors) return { steps: [], text: 'does not match its schema', details: [] }
+  const last = /** @type {ErrorObject} */ (errors.at(-1))
   /** @type {ReturnType<typeof placed>[]} */
   const details = []
   for (const error of errors.slice(0, -1)) {
@@ -24,7 +25,7 @@ export function describe(errors, value) {
 }
 
 /** @param {ErrorObject} error @param {unknown} value */
-function placed({ instancePath, keyword, params, message = '' }, value) {
+function placed({ instancePath, keyword, params, message }, value) {
   const steps = stepsOf(instancePath, value)
   switch (keyword) {
     case 'required':
@@ -38,11 +39,11 @@ function placed({ instancePath, keyword, params, message = '' }, value) {
     case 'const':
       return { steps, text: clip(`must be ${JSON.stringify(params['allowedValue'])}`) }
     default:
-      return { steps, text: clip(message) }
+      return { steps, text: clip(String(message)) }
   }
 }
 
-/** The steps of a JSON pointer; which of them are indices only the value tells. @param {string} pointer @param {unknown} value */
+/** The steps of a JSON pointer into the value; which of them are indices only the value tells. @param {string} pointer @param {unknown} value */
 function stepsOf(pointer, value) {
   /** @type {(string | number)[]} */
   const steps = []
@@ -50,10 +51,7 @@ function stepsOf(pointer, value) {
   for (const escaped of pointer.split('/').slice(1)) {
     const key = escaped.replaceAll('~1', '/').replaceAll('~0', '~')
     steps.push(Array.isArray(at) ? Number(key) : key)
-    at =
-      typeof at === 'object' && at !== null && Object.hasOwn(at, key)
-        ? /** @type {Record<string, unknown>} */ (at)[key]
-        : undefined
+    at = /** @type {Record<string, unknown>} */ (at)[key]
   }
   return steps
 }

@@ -2,22 +2,9 @@ import { type JsonObject, type JsonValue, snapshot } from '../json/lossless.ts'
 import { formatPath, type PathStep, stepsOf, type Trail } from '../json/path.ts'
 import { stringifyJson } from '../json/serialize.ts'
 import { adaptToAjv } from './ajv-adapt.ts'
+import type { Dialect, Program } from './ajv-job.ts'
 import { collectNodes, expandedSize, type SchemaNode } from './ajv-nodes.ts'
 import { JsonSchemaError } from './supported.ts'
-
-/** The versions of JSON Schema that a wire tool may be written in (api.md §3). */
-export type Dialect = '2020-12' | 'draft-07'
-
-/** A schema that may be compiled. */
-interface CheckedSchema {
-  readonly dialect: Dialect
-  /** The schema as given, copied. */
-  readonly schema: JsonObject
-  /** JSON text of what ajv is to compile in its place. */
-  readonly text: string
-  /** Each pattern in it and where it stands, for the linear engine to judge. */
-  readonly patterns: readonly { readonly steps: readonly PathStep[]; readonly pattern: string }[]
-}
 
 const maxBytes = 64 * 1024
 /** Levels of objects and arrays. ajv and its traversal are recursive. */
@@ -29,15 +16,16 @@ const maxUnique = 1_000
 
 /**
  * Holds a schema from outside to the limits of reliability.md §1.6 before ajv sees it; itself iterative. Throws `JsonSchemaError`
- * naming one place, its path beginning with `root`.
+ * naming one place, its path beginning with `root`. `schema` is a copy of what was given.
  */
-export function checkWireSchema(given: unknown, root: string): CheckedSchema {
+export function checkWireSchema(given: unknown, root: string): { schema: JsonObject; program: Program } {
   const refuse = (trail: Trail | undefined, text: string): never => {
     throw new JsonSchemaError([`"${formatPath(root, stepsOf(trail))}" ${text}`])
   }
   const schema = losslessCopy(given, refuse)
   if (!isObject(schema)) return refuse(undefined, 'must be an object')
-  if (Buffer.byteLength(stringifyJson(schema)) > maxBytes) refuse(undefined, `is larger than ${maxBytes} bytes`)
+  const text = stringifyJson(schema)
+  if (Buffer.byteLength(text) > maxBytes) refuse(undefined, `is larger than ${maxBytes} bytes`)
   if (isDeeperThan(schema, maxDepth)) refuse(undefined, `nests deeper than ${maxDepth} levels`)
 
   const dialect = dialectOf(schema) ?? refuse(at(undefined, '$schema'), 'must name draft 2020-12 or draft-07')
@@ -54,7 +42,7 @@ export function checkWireSchema(given: unknown, root: string): CheckedSchema {
   }
   const patterns = nodes.flatMap((node) => patternsOf(node))
   for (const { schema, trail } of nodes) adaptToAjv(schema, (step, text) => refuse(at(trail, step), text))
-  return { dialect, schema, text: stringifyJson(copy), patterns }
+  return { schema, program: { dialect, given: text, text: stringifyJson(copy), patterns } }
 }
 
 function losslessCopy(given: unknown, refuse: (trail: undefined, text: string) => never): JsonValue {
@@ -65,10 +53,10 @@ function losslessCopy(given: unknown, refuse: (trail: undefined, text: string) =
   }
 }
 
-function isDeeperThan(value: JsonValue, limit: number): boolean {
-  let level: JsonValue[] = [value]
+function isDeeperThan(value: JsonObject, limit: number): boolean {
+  let level: (JsonValue[] | JsonObject)[] = [value]
   for (let depth = 0; depth < limit; depth += 1) {
-    level = level.flatMap((item) => (isContainer(item) ? Object.values(item) : [])).filter(isContainer)
+    level = level.flatMap((item): JsonValue[] => Object.values(item)).filter(isContainer)
     if (level.length === 0) return false
   }
   return true
@@ -83,7 +71,7 @@ function dialectOf(schema: JsonObject): Dialect | undefined {
   return match[1] === 'draft-07' ? 'draft-07' : '2020-12'
 }
 
-function patternsOf({ schema, trail }: SchemaNode): CheckedSchema['patterns'] {
+function patternsOf({ schema, trail }: SchemaNode): Program['patterns'] {
   const own =
     typeof schema['pattern'] === 'string' ? [{ steps: [...stepsOf(trail), 'pattern'], pattern: schema['pattern'] }] : []
   const names = isObject(schema['patternProperties']) ? Object.keys(schema['patternProperties']) : []

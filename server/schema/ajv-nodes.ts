@@ -109,7 +109,7 @@ export function expandedSize(nodes: readonly SchemaNode[]): number {
       open.push(...node.next.filter((next) => !entered.has(next)))
     }
   }
-  return sizes.get(nodes[0]!) ?? 0
+  return sizes.get(nodes[0]!)!
 }
 
 /** `isApplied`: validation goes there; to a definition it goes only by reference. */

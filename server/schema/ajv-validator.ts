@@ -2,8 +2,9 @@ import { deepFreeze } from '../json/deep-freeze.ts'
 import type { JsonValue } from '../json/lossless.ts'
 import { formatPath } from '../json/path.ts'
 import { stringifyJson } from '../json/serialize.ts'
+import { JobThread, type Killed } from '../threads/job-thread.ts'
 import { checkWireSchema } from './ajv-limits.ts'
-import { type Outcome, type Program, SchemaThread, type Violation } from './ajv-runner.ts'
+import type { Answer, Program, Request, Violation } from './ajv-job.ts'
 import type { JsonSchema } from './spec.ts'
 import { JsonSchemaError } from './supported.ts'
 
@@ -36,28 +37,23 @@ const charactersPerHeapMb = 16 * 1_024
  * thread forgets what was not used for long and compiles it again when it is.
  */
 export class WireSchemas {
-  readonly #thread: SchemaThread
+  readonly #thread: JobThread<Request, Answer>
   readonly #budgetMs: number
   readonly #maxCharacters: number
   #lastKey = 0
 
   constructor({ budgetMs = defaultBudgetMs, heapMb = defaultHeapMb }: { budgetMs?: number; heapMb?: number } = {}) {
-    this.#thread = new SchemaThread(heapMb)
+    const entry = new URL('./ajv-thread.js', import.meta.url)
+    this.#thread = new JobThread({ entry, name: 'schemas', heapMb })
     this.#budgetMs = budgetMs
     this.#maxCharacters = heapMb * charactersPerHeapMb
   }
 
   /** Throws `JsonSchemaError` (`UNSUPPORTED_SCHEMA`) naming the place, its path beginning with `root`. */
   async compile(given: unknown, root = 'schema'): Promise<WireSchema> {
-    const { schema, dialect, text, patterns } = checkWireSchema(given, root)
+    const { schema, program } = checkWireSchema(given, root)
     const key = (this.#lastKey += 1)
-    const program: Program = { dialect, text, patterns: patterns.map(({ pattern }) => pattern) }
-    const outcome = await this.#thread.ask({ key, program }, this.#budgetMs)
-    if (outcome.type === 'bad-pattern') {
-      throw new JsonSchemaError([
-        `"${formatPath(root, patterns[outcome.index]!.steps)}" is not supported: ${outcome.text}`
-      ])
-    }
+    const outcome = await this.#judge({ key, program }, this.#budgetMs)
     const violations = violationsOf(outcome, root, 'to compile')
     if (violations.length > 0) throw new JsonSchemaError(violations)
     return {
@@ -75,30 +71,27 @@ export class WireSchemas {
     const text = stringifyJson(value)
     if (text.length > this.#maxCharacters) return [`"${formatPath(rootLabel, [])}" is too large to check`]
     const budgetMs = this.#budgetMs + text.length / charactersPerMs
-    let outcome = await this.#thread.ask({ key, value: text }, budgetMs)
+    const outcome = await this.#thread.run({ key, value: text }, budgetMs)
     // Forgotten for others, or with a thread that was killed.
-    if (outcome.type === 'forgotten') {
-      outcome = await this.#thread.ask({ key, program, value: text }, this.#budgetMs + budgetMs)
-    }
-    return violationsOf(outcome, rootLabel, 'to check')
+    const verdict =
+      outcome.type === 'forgotten'
+        ? await this.#judge({ key, program, value: text }, this.#budgetMs + budgetMs)
+        : outcome
+    return violationsOf(verdict, rootLabel, 'to check')
+  }
+
+  /** What comes with its program is not forgotten. */
+  async #judge(request: Request & { program: Program }, budgetMs: number): Promise<Verdict> {
+    return (await this.#thread.run(request, budgetMs)) as Verdict
   }
 }
 
-function violationsOf(outcome: Outcome, root: string, work: string): string[] {
-  switch (outcome.type) {
-    case 'valid':
-      return []
-    case 'invalid':
-      return [told(outcome.violation, root)]
-    case 'late':
-      return [`"${formatPath(root, [])}" takes too long ${work}`]
-    case 'died':
-      return [`"${formatPath(root, [])}" takes too much memory ${work}`]
-    case 'forgotten':
-    case 'bad-pattern':
-      // Neither comes of a program that compiled before.
-      return [`"${formatPath(root, [])}" cannot be checked`]
-  }
+type Verdict = Exclude<Answer, { type: 'forgotten' }> | Killed
+
+function violationsOf(verdict: Verdict, root: string, work: string): string[] {
+  if (verdict.type === 'valid') return []
+  if (verdict.type === 'invalid') return [told(verdict.violation, root)]
+  return [`"${formatPath(root, [])}" takes too ${verdict.type === 'late' ? 'long' : 'much memory'} ${work}`]
 }
 
 function told({ details, ...finding }: Violation, root: string): string {

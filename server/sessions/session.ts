@@ -145,11 +145,14 @@ export class Session implements Agent {
     return events
   }
 
-  /** Places calls in a step (api.md §2). A new step begins with the queued contexts, right after its start (core.md §24.1). */
+  /**
+   * Places calls in a step (api.md §2). A new step begins with the queued contexts, right after its start (core.md §24.1); in a turn that
+   * is being aborted they stay queued (core.md §24.3).
+   */
   enter(request: StepRequest): { ref: StepRef; events: NewEvent[]; contexts: UserMessage[] } {
-    const { ref, events, isJoined } = this.turns.enter(request)
-    if (!isJoined) this.#carried.push(...this.#contexts.takeUndelivered())
-    const contexts = isJoined ? [] : this.#contexts.take()
+    const { ref, events, takesContexts } = this.turns.enter(request, this)
+    if (takesContexts) this.#carried.push(...this.#contexts.takeUndelivered())
+    const contexts = takesContexts ? this.#contexts.take() : []
     return { ref, events: [...this.takeOpening(), ...events, ...contexts.map(messageEvent)], contexts }
   }
 

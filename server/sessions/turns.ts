@@ -14,6 +14,8 @@ export interface StepRequest {
   isBatch?: boolean
   /** How many calls enter. */
   calls: number
+  /** They are aborted and only get their pair (core.md §22.5): for that they may enter a turn that is being aborted. */
+  areAborted?: boolean
 }
 
 /** Why a turn ended (backends.md §14.1). `interrupted` is what recovery writes. */
@@ -75,10 +77,14 @@ export class Turns {
 
   /**
    * Places calls. Throws `TURN_CLOSED`, `TURN_BUSY` or `STEP_CLOSED` (409) and changes nothing then. The events come in log order.
-   * `isJoined`: the step was open already.
+   * `takesContexts`: the step begins, in a turn that goes on; with queued contexts it also decides for itself whether the turn is
+   * concluded, whatever an earlier step said (core.md §24.2).
    */
-  enter(request: StepRequest): { ref: StepRef; events: NewEvent[]; isJoined: boolean } {
-    this.assertNotEnding()
+  enter(
+    request: StepRequest,
+    { hasQueuedContexts = false } = {}
+  ): { ref: StepRef; events: NewEvent[]; takesContexts: boolean } {
+    if (request.areAborted !== true) this.assertNotEnding()
     const opensTurn = this.#opensTurn(request.turn)
     const lastStep = opensTurn ? 0 : this.#lastStep
     const joined = opensTurn || request.step === undefined ? undefined : this.#steps.get(request.step)
@@ -88,7 +94,7 @@ export class Turns {
     const events = opensTurn ? this.openTurn() : []
     if (joined !== undefined) {
       joined.pending += request.calls
-      return { ref: { turn: this.#turn, step: joined.number }, events, isJoined: true }
+      return { ref: { turn: this.#turn, step: joined.number }, events, takesContexts: false }
     }
     const hasEvents = request.step !== undefined || request.isBatch === true
     if (request.step !== undefined) events.push(...this.#closeEarlierSteps())
@@ -103,9 +109,10 @@ export class Turns {
     this.#steps.set(step.number, step)
     this.#lastStep = step.number
     this.#version += 1
+    if (hasQueuedContexts) this.#isConcluded = false
     const ref = { turn: this.#turn, step: step.number }
     if (hasEvents) events.push({ type: 'step/start', data: { ...ref } })
-    return { ref, events, isJoined: false }
+    return { ref, events, takesContexts: !this.#isEnding }
   }
 
   /** A call of an earlier run of the server goes on waiting (api.md §7). Its step takes no more calls, and ends with it. */
@@ -145,11 +152,9 @@ export class Turns {
     if (outcome.concludes) step.isConcluded = true
     const events: NewEvent[] = []
     if (step.pending === 0 && step.isClosing) events.push(...this.#endStep(step))
-    if (this.#isConcluded && !this.#isEnding && !this.isBusy) {
-      // Queued contexts still get one more step, which decides for itself (core.md §24.2).
-      if (outcome.hasQueuedContexts) this.#isConcluded = false
-      else events.push(...this.endTurn('completed'))
-    }
+    // Queued contexts still get one more step.
+    const endsTurn = this.#isConcluded && !this.#isEnding && !this.isBusy && !outcome.hasQueuedContexts
+    if (endsTurn) events.push(...this.endTurn('completed'))
     return events
   }
 
@@ -163,7 +168,7 @@ export class Turns {
     if (this.#isEnding) throw busy(this.#turn)
   }
 
-  /** No call enters the open turn any more: it is being aborted, and its calls are waited for. */
+  /** No call enters the open turn any more, unless to be skipped: it is being aborted, and its calls are waited for. */
   beginEnd(): void {
     this.#isEnding = true
   }
@@ -180,14 +185,21 @@ export class Turns {
     return [...events, { type: 'turn/start', data: { turn: this.#turn } }]
   }
 
-  /** Ends the open turn and the steps still open in it. Throws `TURN_BUSY` while calls of it run. */
+  /**
+   * Ends the open turn and the steps still open in it. Throws `TURN_BUSY` while calls of it run. An error that the caller's loop
+   * reports has no code of ours (core.md §30).
+   */
   endTurn(kind: TurnEndKind, cause?: string): NewEvent[] {
     if (this.isBusy) throw busy(this.#turn)
     const ends = [...this.#steps.values()].flatMap((step) => this.#endStep(step))
     this.#isOpen = false
     this.#isEnding = false
     this.#version += 1
-    const reason = cause === undefined ? { kind } : { kind, cause }
+    const reason = {
+      kind,
+      ...(cause === undefined ? {} : { cause }),
+      ...(kind === 'error' ? { code: 'UNKNOWN' } : {})
+    }
     return [...ends, { type: 'turn/end', data: { turn: this.#turn, reason } }]
   }
 

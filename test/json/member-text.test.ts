@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { memberText } from '../../server/json/member-text.ts'
+import { itemTexts, memberText } from '../../server/json/member-text.ts'
 
 describe('memberText (api.md §2: arguments as received)', () => {
   it.each([
@@ -29,5 +29,16 @@ describe('memberText (api.md §2: arguments as received)', () => {
     )
     const deep = `${'['.repeat(50_000)}${']'.repeat(50_000)}`
     expect(memberText(`{"a":${deep}}`, ['a'])).toBe(deep)
+  })
+})
+
+describe('itemTexts', () => {
+  it.each([
+    [' [ 1 , {"a": [2, "]"]},"," ] ', ['1', '{"a": [2, "]"]}', '","']],
+    ['[[],[[]]]', ['[]', '[[]]']],
+    ['[]', []],
+    ['7', []]
+  ])('%s', (text, expected) => {
+    expect(itemTexts(text)).toEqual(expected)
   })
 })

@@ -92,6 +92,7 @@ describe('unsafeNumberPath (core.md §2.8, F37) [core-2.8.unsafe-scan]', () => {
     ['9007199254740993.0', '$'],
     ['9.007199254740993e15', '$'],
     ['90071992547409930e-1', '$'],
+    ['0.9007199254740993e16', '$'],
     [`1${'0'.repeat(400)}`, '$']
   ])('%s → %s', (text, path) => {
     expect(unsafeNumberPath(text)).toBe(path)
@@ -105,6 +106,7 @@ describe('unsafeNumberPath (core.md §2.8, F37) [core-2.8.unsafe-scan]', () => {
     '1e15',
     '1e21',
     '1e23',
+    '0.5e17',
     '1E+100',
     '1.7976931348623157e308',
     '1e400',

@@ -233,6 +233,17 @@ describe('names are data (reliability.md §0.10)', () => {
     )
   })
 
+  it('paths in what is refused are those of the schema that was sent', async () => {
+    for (const [text, message] of [
+      ['{"properties":{"__proto__":{"type":"strin"}}}', '"schema.properties.__proto__.type" must'],
+      ['{"patternProperties":{"__proto__":{"minLength":-1}}}', '"schema.patternProperties.__proto__.minLength" must'],
+      ['{"properties":{"__proto__":{"pattern":"(?=a)"}}}', '"schema.properties.__proto__.pattern" is not supported'],
+      ['{"$schema":"http://json-schema.org/draft-07/schema#","items":[{},{"type":5}]}', '"schema.items[1].type" must']
+    ] as const) {
+      expect(await refusal(parse(text))).toEqual(unsupported(expect.stringContaining(message)))
+    }
+  })
+
   it('the schema that is kept is the one that was given, frozen and detached', async () => {
     const given = parse('{"$async":true,"properties":{"__proto__":{"type":"string"}}}')
     const { schema } = await schemas.compile(given)
@@ -312,11 +323,7 @@ describe('limits are held before ajv sees a schema (reliability.md §1.6)', () =
       '"schema.properties.a.type" must match a schema in anyOf'
     ],
     ['a wrong keyword', { items: { maxItems: -1 } }, '"schema.items.maxItems" must be >= 0'],
-    [
-      'a wrong member',
-      parse('{"properties":{"__proto__":5}}'),
-      '"schema.properties" has a "__proto__" that is no schema'
-    ],
+    ['a wrong member', parse('{"properties":{"__proto__":5}}'), '"schema.properties.__proto__" must be object,boolean'],
     [
       'an ambiguous anchor',
       { $defs: { a: { $anchor: 'x', type: 'string' }, b: { $anchor: 'x' } } },
@@ -332,6 +339,11 @@ describe('limits are held before ajv sees a schema (reliability.md §1.6)', () =
       { properties: members(60, () => ({ $ref: '#/$defs/a' })), $defs: { a: { type: 'string' } } },
       doubling(10),
       { uniqueItems: true, maxItems: 1_000 },
+      // What two references make schemas of is counted once.
+      {
+        allOf: [{ $ref: '#/x-hidden/items' }, { $ref: '#/x-hidden' }],
+        'x-hidden': { items: { properties: members(1_500, () => true) } }
+      },
       { $id: 'https://example.com/root', properties: { a: { $id: 'https://example.com/generated', type: 'string' } } },
       { properties: { $ref: { type: 'string' }, pattern: { type: 'string' }, uniqueItems: { const: true } } },
       { default: { $ref: 'https://example.com', uniqueItems: true }, enum: [{ $ref: 'x', pattern: '(?=a)' }] }
@@ -439,7 +451,7 @@ describe('the end', () => {
     const { validate } = await closing.compile({ type: 'string' })
     const waiting = [validate('a', ''), closing.compile({})].map((answer) => answer.catch(String))
     await closing.close()
-    expect(await Promise.all(waiting)).toEqual(Array(2).fill('Error: The schema thread is closed.'))
+    expect(await Promise.all(waiting)).toEqual(Array(2).fill('Error: The thread of schemas is closed.'))
     await expect(validate('a', '')).rejects.toThrow('closed')
     await expect(closing.compile({})).rejects.toThrow('closed')
     await closing.close()

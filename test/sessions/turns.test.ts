@@ -34,7 +34,7 @@ describe('turns and steps (api.md §2)', () => {
     const opened = turns.enter({ step: 3, calls: 1 })
     expect(types(opened.events)).toEqual(['turn/start', 'step/start'])
     const joined = turns.enter({ step: 3, calls: 1 })
-    expect(joined).toEqual({ ref: { turn: 1, step: 3 }, events: [], isJoined: true })
+    expect(joined).toEqual({ ref: { turn: 1, step: 3 }, events: [], takesContexts: false })
     const higher = turns.enter({ step: 5, calls: 1 })
     expect(types(higher.events)).toEqual(['step/start'])
     expect(turns.leave(opened.ref, quiet)).toEqual([])
@@ -90,10 +90,39 @@ describe('turns and steps (api.md §2)', () => {
     const again = turns.enter({ calls: 1 })
     expect(again.ref.turn).toBe(2)
     expect(turns.leave(again.ref, { concludes: true, hasQueuedContexts: true })).toEqual([])
-    const last = turns.enter({ calls: 1 })
+    const last = turns.enter({ calls: 1 }, { hasQueuedContexts: true })
     expect(last.ref).toEqual({ turn: 2, step: 2 })
     expect(turns.leave(last.ref, quiet)).toEqual([])
     expect(turns.state.isOpen).toBe(true)
+  })
+
+  it('a step that begins with queued contexts decides for itself, also after a named step that concluded [core-24.2]', () => {
+    const concluded = { concludes: true, hasQueuedContexts: true }
+    const [queued, plain] = [new Turns(), new Turns()]
+    for (const turns of [queued, plain]) turns.leave(turns.enter({ step: 1, calls: 1 }).ref, concluded)
+    const more = queued.enter({ step: 2, calls: 1 }, { hasQueuedContexts: true })
+    expect(types(more.events)).toEqual(['step/end', 'step/start'])
+    expect(queued.leave(more.ref, quiet)).toEqual([])
+    // Without a context the turn was over; the step that came nevertheless is the last.
+    const late = plain.enter({ step: 2, calls: 1 })
+    expect(types(plain.leave(late.ref, quiet))).toEqual(['step/end', 'turn/end'])
+  })
+
+  it('contexts that a step takes beside running calls keep the turn open, too', () => {
+    const turns = new Turns()
+    const [a, b] = [turns.enter({ calls: 1 }), turns.enter({ calls: 1 })]
+    turns.leave(a.ref, { concludes: true, hasQueuedContexts: true })
+    const c = turns.enter({ calls: 1 }, { hasQueuedContexts: true })
+    expect([turns.leave(b.ref, quiet), turns.leave(c.ref, quiet)]).toEqual([[], []])
+    expect(turns.state.isOpen).toBe(true)
+  })
+
+  it('an error that ends a turn has a code [core-30.unknown-turn-end]', () => {
+    const turns = new Turns()
+    turns.leave(turns.enter({ calls: 1 }).ref, quiet)
+    expect(turns.endTurn('error', 'the model')).toEqual([
+      { type: 'turn/end', data: { turn: 1, reason: { kind: 'error', cause: 'the model', code: 'UNKNOWN' } } }
+    ])
   })
 
   it('a concluding call waits with the end of the turn for calls of other steps', () => {

@@ -10,8 +10,8 @@ async function keeping(): Promise<{ app: TestApp; seen: unknown[] }> {
   return { app, seen }
 }
 
-const send = async ({ served }: TestApp, body: string): Promise<{ status: number; body: any }> => {
-  const response = await fetch(`http://127.0.0.1:${served.port}/invoke`, {
+const send = async ({ served }: TestApp, body: string, path = '/invoke'): Promise<{ status: number; body: any }> => {
+  const response = await fetch(`http://127.0.0.1:${served.port}${path}`, {
     method: 'POST',
     headers: { authorization: `Bearer ${served.admin}`, 'content-type': 'application/json' },
     body
@@ -89,5 +89,17 @@ describe('JSON over the wire (core.md §2)', () => {
       expect(error.message).toContain('ids[1].id')
     }
     expect(seen).toEqual([])
+  })
+
+  it('tool/call keeps the keys of arguments in the order in which they came (api.md §2)', async () => {
+    const { app } = await keeping()
+    const args = '{ "b": 1, "10": [ ], "2": { "a": "\\u0041", "1": null } }'
+    const call = `{"name":"keep","callId":"c","arguments":${args}}`
+    await send(app, call)
+    await send(app, `{"calls":[${call.replace('"c"', '"d"')}]}`, '/invoke/batch')
+    const calls = (await app.events()).filter(({ type }) => type === 'tool/call')
+    expect(calls.map(({ data }) => data.arguments)).toEqual(Array(2).fill('{"b":1,"10":[],"2":{"a":"A","1":null}}'))
+    const replayed = await send(app, '{"name":"keep","callId":"c","arguments":{"2":{"1":null,"a":"A"},"10":[],"b":1}}')
+    expect(replayed.body.replayed).toBe(true)
   })
 })

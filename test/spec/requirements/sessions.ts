@@ -111,7 +111,7 @@ export const sessionRules: RuleList = [
   ['30.timeout', 'ToolTimeoutError / TOOL_TIMEOUT'],
   ['30.code-run', 'CodeRunFailedError / CODE_RUN_FAILED'],
   ['30.tool-call-error', 'ToolCallError inside a program'],
-  ['30.executors', 'OVERLOADED and PROVIDER_UNAVAILABLE in results', 'later', 'wire executors are not built'],
+  ['30.executors', 'OVERLOADED and PROVIDER_UNAVAILABLE in results'],
   ['30.outcome-unknown', 'ToolOutcomeUnknownError / TOOL_OUTCOME_UNKNOWN by repair'],
   ['30.not-started', 'ToolNotStartedError / TOOL_NOT_STARTED by repair'],
   ['30.type-error', 'TypeError for output, timeoutMs and an unknown approval policy'],

@@ -33,12 +33,7 @@ export const toolRules: RuleList = [
   ['2.8.proto-keys', 'arguments keep __proto__ and constructor.prototype keys'],
   ['2.8.unsafe-scan', 'integers beyond 2^53 - 1 are found by a linear scan of the text'],
   ['2.8.unsafe-arguments', 'arguments with such an integer fail with INVALID_ARGS and its path'],
-  [
-    '2.8.unsafe-output',
-    'an outside executor that answers with such an integer is INVALID_TOOL_OUTPUT',
-    'later',
-    'wire executors are not built'
-  ],
+  ['2.8.unsafe-output', 'an outside executor that answers with such an integer is INVALID_TOOL_OUTPUT'],
 
   // §3 The enforced subset of JSON Schema
   ['3.1.record', 'a schema node is an ordinary record'],
@@ -120,7 +115,7 @@ export const toolRules: RuleList = [
   ['6.2.parameters', 'parameters are lossless JSON of type object'],
   ['6.2.execute', 'execute is a function'],
   ['6.2.callbacks', 'optional callbacks are functions'],
-  ['6.2.mcp-name', 'public names of MCP tools are cut and hashed', 'later', 'the MCP bridge is not built'],
+  ['6.2.mcp-name', 'public names of MCP tools are cut and hashed'],
   ['6.3', 'the undo of a registration is idempotent and removes exactly it'],
   ['6.4', 'a registration goes with the plugin or scope that made it'],
   ['6.5.emits', 'register, restrict, presentAs and their undos each emit tools/change'],
