@@ -1,54 +1,68 @@
-import { RequestError } from '../errors.ts'
+import type { RequestError } from '../errors.ts'
+import { type AdmissionLimits, type LimitSettings, noLimits } from './limits/limit-set.ts'
+import type { Meter } from './limits/meter.ts'
+import { type Asker, Meters } from './limits/meters.ts'
+import { limited, type LimitName, overloaded, rateLimited, type Refusal } from './limits/refusal.ts'
+import { Slot } from './slot.ts'
 
-/** Settings of `calls` (reliability.md §3.1). `maxQueued` counts the requests of all scopes. */
-export interface AdmissionLimits {
-  maxConcurrent: number
-  maxConcurrentPerScope: number
-  maxQueued: number
-  queueTimeoutMs: number
-}
+export type { AdmissionLimits } from './limits/limit-set.ts'
 
 /**
- * How many requests run at a time, in all and in each scope: more wait in line, and what the line does not hold is refused
- * (reliability.md §3.1). A scope at its own limit keeps no other scope waiting.
+ * Which requests run, which wait in line and which are refused (reliability.md §3.1): by the limits of the server and by those of their
+ * scopes, tools and tokens. A request that waits for a limit of its own keeps no other waiting.
  */
 export class Admission {
+  readonly meters: Meters
   readonly #limits: AdmissionLimits
-  readonly #perScope = new Map<string, number>()
+  readonly #now: () => number
   /** Those who are to go on come before those who are to begin. */
   readonly #resuming = new Set<Slot>()
   readonly #waiting = new Set<Slot>()
+  readonly #listeners = new Set<(limit: LimitName) => void>()
   #running = 0
 
-  constructor(limits: AdmissionLimits) {
+  /** `now` is a clock that never goes back, in milliseconds. */
+  constructor(limits: AdmissionLimits, settings: LimitSettings = noLimits, now = (): number => performance.now()) {
     this.#limits = limits
+    this.#now = now
+    this.meters = new Meters(limits, settings, now)
   }
 
-  /**
-   * A place for one request, held at once or waiting in line. Throws, when the line is full, `RATE_LIMITED` if the scope's own limit
-   * is what the request would wait for, else `OVERLOADED`; the details name the limit.
-   */
-  request(scope: string): Slot {
-    const slot = new Slot(this, scope)
-    if (this.occupy(slot)) return slot
-    if (this.#waiting.size >= this.#limits.maxQueued) throw this.refusal(scope)
-    this.#waiting.add(slot)
-    return slot
+  get running(): number {
+    return this.#running
   }
 
-  /** A place, not held yet, for a request that an earlier run of the server let in. */
-  readmit(scope: string): Slot {
-    return new Slot(this, scope)
+  get waiting(): number {
+    return this.#waiting.size
   }
 
   get queueTimeoutMs(): number {
     return this.#limits.queueTimeoutMs
   }
 
+  /**
+   * A place for one request, held at once or waiting in line. Throws `RATE_LIMITED` for a limit of its scope, tools or token, and
+   * `OVERLOADED` for one of the server; the details name the limit. What is refused uses nothing up.
+   */
+  request(asker: Asker): Slot {
+    const slot = new Slot(this, asker, this.meters.of(asker))
+    const now = this.#now()
+    const exhausted = this.#exhausted(slot, now)
+    if (exhausted !== undefined) throw this.#tell(exhausted)
+    if (!this.occupy(slot)) this.#lineUp(slot)
+    for (const meter of slot.meters) meter.take(now)
+    return slot
+  }
+
+  /** A place, not held yet, for a request that an earlier run of the server let in. */
+  readmit(asker: Asker): Slot {
+    return new Slot(this, asker, this.meters.of(asker))
+  }
+
   occupy(slot: Slot): boolean {
-    if (this.#blocking(slot.scope) !== undefined) return false
+    if (this.#running >= this.#limits.maxConcurrent || slot.meters.some(({ isFull }) => isFull)) return false
     this.#running += 1
-    this.#perScope.set(slot.scope, (this.#perScope.get(slot.scope) ?? 0) + 1)
+    for (const meter of slot.meters) meter.running += 1
     slot.isHeld = true
     return true
   }
@@ -59,7 +73,7 @@ export class Admission {
   }
 
   stepOut(slot: Slot): void {
-    this.#waiting.delete(slot)
+    this.#leaveLine(slot)
     this.#resuming.delete(slot)
   }
 
@@ -67,107 +81,63 @@ export class Admission {
   vacate(slot: Slot): void {
     slot.isHeld = false
     this.#running -= 1
-    const left = (this.#perScope.get(slot.scope) ?? 0) - 1
-    if (left > 0) this.#perScope.set(slot.scope, left)
-    else this.#perScope.delete(slot.scope)
+    for (const meter of slot.meters) meter.running -= 1
+    this.letIn()
+  }
+
+  /** Lets in who may run now; also to be called when limits were raised. */
+  letIn(): void {
     for (const line of [this.#resuming, this.#waiting]) {
       for (const next of line) {
+        if (this.#running >= this.#limits.maxConcurrent) return
         if (!this.occupy(next)) continue
-        line.delete(next)
+        if (line === this.#waiting) this.#leaveLine(next)
+        else line.delete(next)
         next.letGo()
       }
     }
   }
 
-  refusal(scope: string): RequestError {
-    const limit = this.#blocking(scope) ?? 'maxConcurrent'
-    const details = { limit: `calls.${limit}`, value: this.#limits[limit] }
-    return new RequestError(limit === 'maxConcurrent' ? 'OVERLOADED' : 'RATE_LIMITED', undefined, { details })
+  /** What a request is told that has waited too long. */
+  refusal(slot: Slot): RequestError {
+    return this.#tell(this.#blocking(slot))
   }
 
-  #blocking(scope: string): 'maxConcurrentPerScope' | 'maxConcurrent' | undefined {
-    const { maxConcurrent, maxConcurrentPerScope } = this.#limits
-    if ((this.#perScope.get(scope) ?? 0) >= maxConcurrentPerScope) return 'maxConcurrentPerScope'
-    return this.#running >= maxConcurrent ? 'maxConcurrent' : undefined
-  }
-}
-
-/** The place of one request. It is given back while the call waits for a person, and at the end by `release`. */
-export class Slot {
-  readonly scope: string
-  readonly #admission: Admission
-  isHeld = false
-  /** How many wait for a person under this place: the calls of a batch, or of a program. */
-  #away = 0
-  /** Those who wait for the place itself. */
-  readonly #waiters = new Set<() => void>()
-
-  constructor(admission: Admission, scope: string) {
-    this.#admission = admission
-    this.scope = scope
+  /** Hears of each refusal by the name of its limit; returns the undo. */
+  onRefused(listener: (limit: LimitName) => void): () => void {
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
   }
 
-  /**
-   * Resolves when the place is held, or without it when `signal` aborts. Rejects when it took longer than `queueTimeoutMs`, with what
-   * a full line would have answered.
-   */
-  async wait(signal: AbortSignal): Promise<void> {
-    if (this.isHeld || signal.aborted) return
-    const timer = new AbortController()
-    const timeout = setTimeout(() => timer.abort(), this.#admission.queueTimeoutMs)
-    try {
-      await this.#heldOr([signal, timer.signal])
-    } finally {
-      clearTimeout(timeout)
+  #lineUp(slot: Slot): void {
+    const full = slot.meters.find(({ isQueueFull }) => isQueueFull)
+    if (full !== undefined) throw this.#tell(limited(full, 'queue', slot.asker))
+    if (this.#waiting.size >= this.#limits.maxQueued) throw this.refusal(slot)
+    this.#waiting.add(slot)
+    for (const meter of slot.meters) meter.waiting += 1
+  }
+
+  #leaveLine(slot: Slot): void {
+    if (this.#waiting.delete(slot)) for (const meter of slot.meters) meter.waiting -= 1
+  }
+
+  #exhausted(slot: Slot, now: number): Refusal | undefined {
+    let worst: { meter: Meter; rate: NonNullable<ReturnType<Meter['exhausted']>> } | undefined
+    for (const meter of slot.meters) {
+      const rate = meter.exhausted(now)
+      if (rate !== undefined && rate.waitMs > (worst?.rate.waitMs ?? 0)) worst = { meter, rate }
     }
-    if (timer.signal.aborted && !this.isHeld && !signal.aborted) throw this.#admission.refusal(this.scope)
+    return worst && rateLimited(worst.meter, worst.rate, slot.asker)
   }
 
-  /** Somebody waits for a person: the place is given back until the returned undo of each is called, and `resume` takes it again. */
-  pause(): () => void {
-    this.#away += 1
-    if (this.isHeld) this.#admission.vacate(this)
-    else {
-      this.#admission.stepOut(this)
-      this.letGo()
-    }
-    let isBack = false
-    return () => {
-      if (!isBack) this.#away -= 1
-      isBack = true
-    }
+  #blocking({ meters, asker }: Slot): Refusal {
+    const full = meters.find(({ isFull }) => isFull)
+    if (full !== undefined) return limited(full, 'concurrency', asker)
+    return overloaded('calls.maxConcurrent', this.#limits.maxConcurrent)
   }
 
-  /**
-   * Takes the place again, before all who have not begun yet. Resolves without it when `signal` aborts, and while somebody else under
-   * it waits for a person: that one must not keep the others waiting.
-   */
-  async resume(signal: AbortSignal): Promise<void> {
-    if (this.isHeld || this.#away > 0 || signal.aborted || this.#admission.occupy(this)) return
-    this.#admission.lineUpAgain(this)
-    await this.#heldOr([signal])
-  }
-
-  release(): void {
-    this.#admission.stepOut(this)
-    if (this.isHeld) this.#admission.vacate(this)
-  }
-
-  /** Those who wait for the place go on. */
-  letGo(): void {
-    for (const go of this.#waiters) go()
-    this.#waiters.clear()
-  }
-
-  async #heldOr(signals: readonly AbortSignal[]): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const go = (): void => {
-        this.#waiters.delete(go)
-        if (this.#waiters.size === 0) this.#admission.stepOut(this)
-        resolve()
-      }
-      this.#waiters.add(go)
-      for (const signal of signals) signal.addEventListener('abort', go, { once: true })
-    })
+  #tell({ limit, error }: Refusal): RequestError {
+    for (const listener of this.#listeners) listener(limit)
+    return error
   }
 }

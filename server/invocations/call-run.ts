@@ -1,6 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import type { LiveEvents } from '../events/vocabulary.ts'
 import type { NewEvent, StoredEvent, TableWrite } from '../event-log/event-log.ts'
+import type { JsonValue } from '../json/lossless.ts'
+import { parseJson } from '../json/parse-body.ts'
+import { stringifyJson } from '../json/serialize.ts'
+import type { StrikeOut } from '../json/strike-out.ts'
 import { abortedBeforeDispatch } from '../pipeline/cancellation.ts'
 import type { ExecutionInput } from '../pipeline/execution.ts'
 import type { Dispatched, InFlight, Pipeline } from '../pipeline/pipeline.ts'
@@ -8,7 +12,7 @@ import type { ToolResult } from '../pipeline/result.ts'
 import type { ScheduledCall } from '../scheduler/scheduler.ts'
 import type { Session } from '../sessions/session.ts'
 import type { StepRef } from '../sessions/turns.ts'
-import type { Slot } from './admission.ts'
+import type { Slot } from './slot.ts'
 import { type CallAnswer, resultEventData, type StoredOutcome, storedOutcome } from './answer.ts'
 import { doneWrite, startedWrite } from './call-rows.ts'
 import type { LiveCall, PlannedCall } from './live-call.ts'
@@ -20,6 +24,8 @@ export interface CallEngine {
   pipeline: Pipeline
   calls: LiveCalls
   publish<K extends keyof LiveEvents>(type: K, event: LiveEvents[K]): void
+  /** Applied to every result, so that its answer is what a replay of it will be. */
+  strikeOut?: StrikeOut | undefined
 }
 
 /** Where a call stands. */
@@ -34,6 +40,8 @@ export interface CallPlace {
   logged?: { seq: number; startedAt: number }
   /** The row was written as `accepted` already, or with the opening. */
   isAccepted: boolean
+  /** The trace that its request belongs to. */
+  trace?: unknown
   /** Called just before the result is appended: the last call of a batch closes its step. */
   beforeResult?: () => void
 }
@@ -102,10 +110,11 @@ export class CallRun implements ScheduledCall {
       throw new Error('a call is committed before it has an outcome')
     const callSeq = await this.#logged
     const { pipeline } = this.#engine
-    const result =
+    const result = this.#struck(
       outcome.stage === 'post-result'
         ? await pipeline.finalize(outcome.call, outcome.result)
         : pipeline.finish(outcome.call, outcome.result)
+    )
     const failure = {
       effect: pipeline.effectOf(outcome.call, result),
       retryable: pipeline.isRetryable(outcome.call, result)
@@ -138,6 +147,14 @@ export class CallRun implements ScheduledCall {
         })
       )
     })
+  }
+
+  #struck(result: ToolResult): ToolResult {
+    const { strikeOut } = this.#engine
+    if (strikeOut === undefined) return result
+    const text = stringifyJson(result as unknown as JsonValue)
+    const struck = strikeOut(text)
+    return struck === text ? result : (parseJson(struck) as unknown as ToolResult)
   }
 
   /** Contexts that came between calls appear in the next answer (api.md §2), and so in its replays. */
@@ -232,6 +249,7 @@ export class CallRun implements ScheduledCall {
       arguments: this.#plan.arguments,
       agent: this.#place.session,
       signal: this.#signal,
+      trace: this.#place.trace,
       ...(this.#plan.argumentsError === undefined ? {} : { argumentsError: this.#plan.argumentsError }),
       ...(this.#place.logged === undefined ? {} : { isAsked: true }),
       onProgress: (chunk) => this.#engine.publish('tool/progress', { ...this.#identity(), chunk }),

@@ -6,7 +6,7 @@ import type { UserMessage } from '../tools/definition.ts'
 import type { CallAnswer } from './answer.ts'
 import { acceptedWrite } from './call-rows.ts'
 import { type CallPlace, CallRun } from './call-run.ts'
-import type { InvocationParts, Invocations } from './invoke.ts'
+import { askerOf, type InvocationParts, type Invocations, type RequestOrigin } from './invoke.ts'
 import type { Caller, LiveCall } from './live-call.ts'
 import { type CallRequest, type ParsedCall, parseCall } from './plan.ts'
 import { inStep } from './step.ts'
@@ -17,6 +17,9 @@ export interface BatchRequest {
   turn?: number
   step?: number
   calls: readonly CallRequest[]
+  /** As of a plain call. */
+  by?: RequestOrigin
+  trace?: unknown
   /** Who waits, for each call: one that has a `callId` may outlive its caller. */
   callerOf?: (call: CallRequest) => Caller
   /** Called with each answer as soon as it is committed, in model order. */
@@ -95,13 +98,15 @@ async function lead(invocations: Invocations, request: BatchRequest, members: re
 async function run(parts: InvocationParts, request: BatchRequest, fresh: readonly Member[]): Promise<void> {
   const { engine, admission, maxParallel } = parts
   const { session, turn, step } = request
-  const slot = admission.request(session.scope.id)
+  const tools = fresh.map(({ call }) => call.name)
+  const slot = admission.request(askerOf(session, tools, request.by))
   const last = fresh.at(-1)
   await inStep(engine, { session, slot }, async (enter) => {
     if (!slot.isHeld) await slot.wait(allAborted(fresh))
     const { ref, opening } = enter({
       calls: fresh.length,
       isBatch: true,
+      areAborted: fresh.every(({ live }) => live.controller.signal.aborted),
       ...(turn === undefined ? {} : { turn }),
       ...(step === undefined ? {} : { step })
     })
@@ -112,6 +117,7 @@ async function run(parts: InvocationParts, request: BatchRequest, fresh: readonl
       slot,
       opening,
       isAccepted: true,
+      trace: request.trace,
       ...(member === last ? { beforeResult: () => closeStep(session, ref) } : {})
     })
     await runBatch(

@@ -5,6 +5,7 @@ import { runBatch } from '../scheduler/scheduler.ts'
 import type { Session } from '../sessions/session.ts'
 import type { StepRef, StepRequest } from '../sessions/turns.ts'
 import type { Admission } from './admission.ts'
+import type { Asker } from './limits/meters.ts'
 import type { CallAnswer } from './answer.ts'
 import { acceptedWrite } from './call-rows.ts'
 import { type CallEngine, type CallPlace, CallRun } from './call-run.ts'
@@ -22,7 +23,23 @@ export interface InvokeRequest extends CallRequest {
   step?: number
   /** Who waits for the answer; absent: somebody who does not leave. */
   caller?: Caller
+  /** Whose token it came with, and the scope that it reaches: limits count by it. Absent for a call from inside the process. */
+  by?: RequestOrigin
+  /** The trace that it belongs to, for who observes the pipeline. */
+  trace?: unknown
 }
+
+export interface RequestOrigin {
+  readonly tokenId: string
+  readonly scope: string
+}
+
+/** What admission goes by; each tool counts once, however many calls of a batch name it (api.md §8). */
+export const askerOf = (session: Session, tools: Iterable<string>, by: RequestOrigin | undefined): Asker => ({
+  scope: session.scope,
+  tools: [...new Set(tools)],
+  ...(by === undefined ? {} : { token: by.tokenId, reach: by.scope })
+})
 
 export interface InvocationParts {
   engine: CallEngine
@@ -47,6 +64,12 @@ export class Invocations {
    */
   async invoke(request: InvokeRequest): Promise<CallAnswer> {
     return this.#begin(request, false).wait(request.caller)
+  }
+
+  /** As `invoke`, but tells at once under which id the call runs: for whoever listens to what it says meanwhile. */
+  begin(request: InvokeRequest): { callId: string; answer: Promise<CallAnswer> } {
+    const live = this.#begin(request, false)
+    return { callId: live.identity.callId, answer: live.wait(request.caller) }
   }
 
   /** As `invoke`, but resolves as soon as the call is stored; it then goes on by itself (api.md §2, `respond-async`). */
@@ -97,7 +120,7 @@ export class Invocations {
     const { live, isNew } = calls.claim(session, call)
     if (!isNew) return live
     live.markStored()
-    const slot = admission.readmit(session.scope.id)
+    const slot = admission.readmit(askerOf(session, [call.name], undefined))
     const logged = { seq, startedAt: Number(row['started_at']) }
     const place: CallPlace = { session, ref, slot, opening: new Opening([]), isAccepted: true, logged }
     const run = new CallRun(engine, place, call, live)
@@ -130,7 +153,7 @@ export class Invocations {
     const replayed = call.isNamedByCaller ? await this.replay(session, call) : undefined
     if (replayed !== undefined) return live.resolve(replayed)
     const { engine, admission } = this.parts
-    const slot = admission.request(session.scope.id)
+    const slot = admission.request(askerOf(session, [call.name], request.by))
     await inStep(engine, { session, slot }, async (enter) => {
       const { signal } = live.controller
       const place = isAsync ? await this.#store(enter, request, call, live) : undefined
@@ -141,8 +164,9 @@ export class Invocations {
           live.controller.abort(error)
         })
       }
-      const { ref, opening, isAccepted } = place ?? { ...enter(stepOf(request)), isAccepted: false }
-      await runBatch([new CallRun(engine, { session, ref, slot, opening, isAccepted }, call, live)], 1)
+      const { ref, opening, isAccepted } = place ?? { ...enter(stepOf(request, live)), isAccepted: false }
+      const { trace } = request
+      await runBatch([new CallRun(engine, { session, ref, slot, opening, isAccepted, trace }, call, live)], 1)
     })
   }
 
@@ -154,7 +178,7 @@ export class Invocations {
     live: LiveCall
   ): Promise<{ ref: StepRef; opening: Opening; isAccepted: boolean }> {
     const { session } = request
-    const { ref, opening } = enter(stepOf(request))
+    const { ref, opening } = enter(stepOf(request, live))
     opening.add([acceptedWrite(session, ref, call)])
     await opening.first((events, writes) => session.append(events, { writes }))
     live.markStored()
@@ -162,8 +186,9 @@ export class Invocations {
   }
 }
 
-const stepOf = ({ turn, step }: InvokeRequest): StepRequest => ({
+const stepOf = ({ turn, step }: InvokeRequest, { controller }: LiveCall): StepRequest => ({
   calls: 1,
+  areAborted: controller.signal.aborted,
   ...(turn === undefined ? {} : { turn }),
   ...(step === undefined ? {} : { step })
 })

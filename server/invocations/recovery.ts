@@ -12,6 +12,7 @@ import {
 import { stringifyJson } from '../json/serialize.ts'
 import type { JsonValue } from '../json/lossless.ts'
 import { resultEventData, storedOutcome } from './answer.ts'
+import { parseCall } from './plan.ts'
 import type { Effect, Failure } from '../pipeline/result.ts'
 
 /** How a call that a dead server left is closed (core.md §23, §30). */
@@ -67,8 +68,8 @@ export async function closersOf(
   if (session === undefined) return undefined
   const scope = String(session['scope'])
   const inState = (state: string): Promise<Row[]> => log.rows('calls', { session: sessionId, state }, maxRows)
-  const waiting = await inState('awaiting-approval')
-  const calls = [...(await inState('started')), ...(await inState('accepted'))]
+  const { waiting, unusable } = await waitingCalls(log, await inState('awaiting-approval'))
+  const calls = [...(await inState('started')), ...(await inState('accepted')), ...unusable]
   const endsTurn = session['turn_open'] === 1 && waiting.length === 0
   if (calls.length === 0 && !endsTurn) return undefined
   const time = await lastTime(log, sessionId)
@@ -86,6 +87,21 @@ export async function closersOf(
     writes.push({ table: 'sessions', op: 'put', row: { id: sessionId, turn_open: 0 } })
   }
   return { session: sessionId, scope, events, writes, closing: true }
+}
+
+/** Calls that wait for an approval; one whose arguments were struck out when they were stored cannot go on (api.md §9). */
+async function waitingCalls(log: EventLog, rows: readonly Row[]): Promise<{ waiting: Row[]; unusable: Row[] }> {
+  const waiting: Row[] = []
+  const unusable: Row[] = []
+  for (const row of rows) {
+    const seq = Number(row['call_seq'])
+    const { events } = await log.read({ session: String(row['session']), after: seq - 1, limit: 1 })
+    const data = events[0]?.data as { callId: string; name: string; arguments: string }
+    const { argumentsHash } = parseCall({ callId: data.callId, name: data.name, rawArguments: data.arguments })
+    if (argumentsHash === row['args_hash']) waiting.push(row)
+    else unusable.push(row)
+  }
+  return { waiting, unusable }
 }
 
 /** Repairs every session that the last server left with an open turn or an unanswered call. Returns how many it looked at. */
@@ -123,7 +139,7 @@ function closingEvent(row: Row, time: number): NewEvent {
   const callId = String(row['call_id'])
   const place = { turn: Number(row['turn']), step: Number(row['step']), callId, messageId: `recovered:${callId}` }
   const event: NewEvent = { type: 'tool/result', data: resultEventData(place, failure(row)), surfaceOp: 'append', time }
-  return row['state'] === 'started' ? { ...event, sourceEventSeqs: [Number(row['call_seq'])] } : event
+  return row['call_seq'] === null ? event : { ...event, sourceEventSeqs: [Number(row['call_seq'])] }
 }
 
 function closedCall(row: Row, index: number, isIdempotent: boolean): TableWrite {

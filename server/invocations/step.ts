@@ -1,7 +1,7 @@
 import { StoreUnavailableError } from '../event-log/event-log.ts'
 import type { Session } from '../sessions/session.ts'
 import type { StepRef, StepRequest } from '../sessions/turns.ts'
-import type { Slot } from './admission.ts'
+import type { Slot } from './slot.ts'
 import type { CallEngine } from './call-run.ts'
 import { Opening } from './opening.ts'
 

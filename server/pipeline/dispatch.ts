@@ -1,4 +1,5 @@
 import type { UserMessage } from '../tools/definition.ts'
+import { ToolOutputError } from '../tools/output-error.ts'
 import { cancelled, fuse, unlessCancelled } from './cancellation.ts'
 import type { InFlight } from './execution.ts'
 import { type Hooks, runChain } from './hooks.ts'
@@ -89,6 +90,11 @@ async function runBody(call: InFlight, catalogue: Catalogue): Promise<ToolResult
       value = await tool.execute(exec.arguments as never, exec)
     } catch (thrown) {
       const result = failureFrom(thrown)
+      // What was to run ran, and answered amiss (api.md §2).
+      if (thrown instanceof ToolOutputError) {
+        call.effect = 'completed'
+        return fail(call, 'output', result)
+      }
       const isArguments = result.error.info?.code === 'INVALID_ARGS'
       // Refused before it began, so this attempt did nothing (api.md §2).
       if (isArguments || hasNoEffect(result.error.info, thrown)) call.effect = before

@@ -23,6 +23,8 @@ export interface ExecutionInput {
   argumentsError?: Error
   /** An earlier run of the server asked about this call: it is asked about whatever hooks say now, save a denial (api.md §7). */
   isAsked?: boolean
+  /** The trace that the request belongs to; only who observes the pipeline looks at it. */
+  trace?: unknown
   /** Called with each piece of partial output a body reports; seen live as `tool/progress` (api.md §5). */
   onProgress?: (chunk: string) => void
   /** Called when the call begins to wait for an approval, and when that wait is over (api.md §2). */
@@ -75,6 +77,8 @@ export type Finalizer = (exec: Execution, result: ToolResult) => ContentBlock[] 
 /** The state of one call, made in the first stage and handed on. Hooks and bodies see only its `exec`. */
 export interface InFlight {
   readonly exec: RunContext
+  /** When it was made, by the clock that never goes back, in milliseconds. */
+  readonly openedAt: number
   readonly callerSignal: AbortSignal
   readonly onState: ((state: CallState) => void) | undefined
   readonly isAsked: boolean
@@ -171,6 +175,7 @@ export function openCall(identity: CallIdentity, onProgressError: (error: unknow
   }
   const call: InFlight = {
     exec: Object.freeze(exec),
+    openedAt: performance.now(),
     callerSignal: signal,
     onState,
     isAsked,

@@ -12,6 +12,7 @@ import { finalize } from './finalize.ts'
 import { guardRefusal } from './guard.ts'
 import { type DispatchLogEntry, hooksOf } from './hooks.ts'
 import { type Catalogue, type Materialized, type Warn, materialize } from './materialize.ts'
+import { CallObservers } from './observers.ts'
 import { postExecute } from './post-execute.ts'
 import { denied, preExecute } from './pre-execute.ts'
 import { publish, publishStep } from './publish.ts'
@@ -33,6 +34,7 @@ export interface PipelineOptions {
   approvals?: () => ApprovalChannel | undefined
   /** Hears of what was contained: a listener that failed. */
   warn: Warn
+  observers?: CallObservers
 }
 
 /** Runs calls through their stages. The four steps are what a scheduler interleaves; `execute` is their composition. */
@@ -68,7 +70,8 @@ export interface Pipeline {
  *        └─────────────┴────────────┴──────────┴────────── final-result ────┤
  *                      └ denial ────┴ denial ───────────► post-execute ─────┘
  */
-export function createPipeline({ tree, registry, approvals, warn }: PipelineOptions): Pipeline {
+export function createPipeline(options: PipelineOptions): Pipeline {
+  const { tree, registry, approvals, warn, observers = new CallObservers(warn) } = options
   const activity = new Activity()
   const scopeOf = ({ agent }: { agent?: Agent }): Scope => agent?.scope ?? tree.global
 
@@ -86,9 +89,14 @@ export function createPipeline({ tree, registry, approvals, warn }: PipelineOpti
     if (result !== undefined) return { stage: 'final-result', call, result }
     try {
       const { chain } = scopeOf(call.exec)
-      const answer = await preExecute(call, () => hooksOf('preExecute', chain), approvals)
+      const answer = await observers.during(call, 'pre-execute', () =>
+        preExecute(call, () => hooksOf('preExecute', chain), approvals)
+      )
       if (answer.kind === 'cancelled') return { stage: 'post-result', call, result: cancelled(call) }
-      const refusal = answer.kind === 'deny' ? answer.reason : guardRefusal(call.exec, chain)
+      const refusal =
+        answer.kind === 'deny'
+          ? answer.reason
+          : observers.duringSync(call, 'guard', () => guardRefusal(call.exec, chain))
       if (refusal !== undefined) return { stage: 'post-result', call, result: denial(call, refusal) }
     } catch (thrown) {
       return { stage: 'final-result', call, result: fail(call, 'pre-execute', failureFrom(thrown)) }
@@ -98,16 +106,19 @@ export function createPipeline({ tree, registry, approvals, warn }: PipelineOpti
   }
 
   const around = (call: InFlight): Promise<Dispatched> =>
-    dispatch(call, registry, hooksOf('execute', scopeOf(call.exec).chain))
+    observers.during(call, 'dispatch', () =>
+      observers.within(call, () => dispatch(call, registry, hooksOf('execute', scopeOf(call.exec).chain)))
+    )
 
   async function settle(call: InFlight, result: ToolResult): Promise<ToolResult> {
     const hooks = hooksOf('postExecute', scopeOf(call.exec).chain)
-    return finish(call, await postExecute(call, result, registry, hooks))
+    return finish(call, await observers.during(call, 'post-execute', () => postExecute(call, result, registry, hooks)))
   }
 
   function finish(call: InFlight, candidate: ToolResult): ToolResult {
-    const result = finalize(call, candidate)
+    const result = observers.duringSync(call, 'finalize', () => finalize(call, candidate))
     publish(call, result, hooksOf('onResult', scopeOf(call.exec).chain), warn)
+    observers.closed(call, result)
     return result
   }
 
@@ -124,12 +135,20 @@ export function createPipeline({ tree, registry, approvals, warn }: PipelineOpti
     return during(scopeOf(materialized.call.exec), () => stage(materialized))
   }
 
+  /** A stage that begins a call, rather than a dry run. */
+  const opening =
+    <T>({ trace }: ExecutionInput, stage: (materialized: Materialized) => Promise<T>) =>
+    (materialized: Materialized): Promise<T> => {
+      observers.opened(materialized.call, trace)
+      return stage(materialized)
+    }
+
   return {
-    prepare: (input) => begin(input, gate),
+    prepare: (input) => begin(input, opening(input, gate)),
     dispatch: (call) => during(scopeOf(call.exec), () => around(call)),
     finalize: (call, result) => during(scopeOf(call.exec), () => settle(call, result)),
     finish,
-    execute: (input) => begin(input, run),
+    execute: (input) => begin(input, opening(input, run)),
     executionMode: (input) => ({ kind: isParallel(registry, input) ? 'parallel' : 'exclusive' }),
     dryRun: (input) => begin(input, (materialized) => dryRun(materialized, scopeOf(materialized.call.exec).chain)),
     effectOf: (call, result) => (result.isError ? call.effect : 'completed'),

@@ -1,11 +1,16 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { RequestError } from '../../server/errors.ts'
-import { Admission, type AdmissionLimits, type Slot } from '../../server/invocations/admission.ts'
+import { Admission, type AdmissionLimits } from '../../server/invocations/admission.ts'
+import type { Asker } from '../../server/invocations/limits/meters.ts'
+import type { Slot } from '../../server/invocations/slot.ts'
+import { ScopeTree } from '../../server/scopes/scope-tree.ts'
 import { isPending } from '../helpers/pipeline-fixture.ts'
 
 const limits: AdmissionLimits = { maxConcurrent: 3, maxConcurrentPerScope: 2, maxQueued: 2, queueTimeoutMs: 60_000 }
 const never = new AbortController().signal
+const tree = new ScopeTree()
+const at = (id: string): Asker => ({ scope: tree.get(id) ?? tree.create(id) })
 
 const refusal = (run: () => unknown): RequestError => {
   try {
@@ -20,7 +25,7 @@ const refusal = (run: () => unknown): RequestError => {
 describe('admission (reliability.md §3.1)', () => {
   it('holds places up to both limits; who waits goes on in order, past those whose scope is at its limit', async () => {
     const admission = new Admission(limits)
-    const [a1, a2, a3, b1, b2] = ['a', 'a', 'a', 'b', 'b'].map((scope) => admission.request(scope)) as [
+    const [a1, a2, a3, b1, b2] = ['a', 'a', 'a', 'b', 'b'].map((scope) => admission.request(at(scope))) as [
       Slot,
       Slot,
       Slot,
@@ -39,24 +44,24 @@ describe('admission (reliability.md §3.1)', () => {
 
   it('a full line refuses by the limit that is in the way', () => {
     const admission = new Admission(limits)
-    for (const scope of ['a', 'a', 'a', 'b', 'b']) admission.request(scope)
-    const own = refusal(() => admission.request('a'))
+    for (const scope of ['a', 'a', 'a', 'b', 'b']) admission.request(at(scope))
+    const own = refusal(() => admission.request(at('a')))
     expect([own.code, own.details]).toEqual(['RATE_LIMITED', { limit: 'calls.maxConcurrentPerScope', value: 2 }])
-    const common = refusal(() => admission.request('c'))
+    const common = refusal(() => admission.request(at('c')))
     expect([common.code, common.details]).toEqual(['OVERLOADED', { limit: 'calls.maxConcurrent', value: 3 }])
   })
 
   it('waiting ends with an abort, without a place, or with the time', async () => {
     const admission = new Admission({ ...limits, maxConcurrent: 1, queueTimeoutMs: 5 })
-    const held = admission.request('a')
+    const held = admission.request(at('a'))
     const controller = new AbortController()
-    const gone = admission.request('a')
+    const gone = admission.request(at('a'))
     const wait = gone.wait(controller.signal)
     controller.abort()
     await wait
     expect(gone.isHeld).toBe(false)
     await gone.wait(controller.signal)
-    const late = admission.request('a')
+    const late = admission.request(at('a'))
     await expect(late.wait(never)).rejects.toMatchObject({ code: 'OVERLOADED' })
     held.release()
     for (const slot of [gone, late]) {
@@ -64,14 +69,14 @@ describe('admission (reliability.md §3.1)', () => {
       slot.release()
     }
     await held.wait(controller.signal)
-    expect(admission.request('a').isHeld).toBe(true)
+    expect(admission.request(at('a')).isHeld).toBe(true)
   })
 
   it('a paused request gives its place to others, and goes on before those who have not begun', async () => {
     const admission = new Admission({ ...limits, maxConcurrent: 1 })
-    const first = admission.request('a')
-    const second = admission.request('b')
-    const third = admission.request('c')
+    const first = admission.request(at('a'))
+    const second = admission.request(at('b'))
+    const third = admission.request(at('c'))
     const comeBack = first.pause()
     await second.wait(never)
     comeBack()
@@ -88,8 +93,8 @@ describe('admission (reliability.md §3.1)', () => {
 
   it('a place under which several wait for people is taken again when none does; those who are back do not wait for the others', async () => {
     const admission = new Admission({ ...limits, maxConcurrent: 1 })
-    const batch = admission.request('a')
-    const other = admission.request('b')
+    const batch = admission.request(at('a'))
+    const other = admission.request(at('b'))
     const [one, two] = [batch.pause(), batch.pause()]
     expect(other.isHeld).toBe(true)
     one()
@@ -109,9 +114,9 @@ describe('admission (reliability.md §3.1)', () => {
 
   it('a place that several wait for lets all of them go on', async () => {
     const admission = new Admission({ ...limits, maxConcurrent: 1 })
-    const batch = admission.request('a')
+    const batch = admission.request(at('a'))
     const backs = [batch.pause(), batch.pause()]
-    const other = admission.request('b')
+    const other = admission.request(at('b'))
     for (const back of backs) back()
     const controller = new AbortController()
     const resumed = [batch.resume(never), batch.resume(controller.signal), batch.resume(never)]
@@ -125,17 +130,17 @@ describe('admission (reliability.md §3.1)', () => {
 
   it('a paused request that is aborted goes on without a place, and its release frees nothing twice', async () => {
     const admission = new Admission({ ...limits, maxConcurrent: 1 })
-    const first = admission.request('a')
+    const first = admission.request(at('a'))
     first.pause()()
-    const second = admission.request('a')
+    const second = admission.request(at('a'))
     const controller = new AbortController()
     const resumed = first.resume(controller.signal)
     controller.abort()
     await resumed
     first.release()
-    expect(admission.request('a').isHeld).toBe(false)
+    expect(admission.request(at('a')).isHeld).toBe(false)
     second.release()
-    expect(admission.readmit('a').isHeld).toBe(false)
+    expect(admission.readmit(at('a')).isHeld).toBe(false)
   })
 
   it('model: the limits hold, and nobody waits while there is room', () => {
@@ -148,16 +153,16 @@ describe('admission (reliability.md §3.1)', () => {
         const admission = new Admission({ ...limits, maxQueued: 100 })
         const slots: Slot[] = []
         for (const [index, { scope, what }] of steps.entries()) {
-          if (what === 'request') slots.push(admission.request(scope))
+          if (what === 'request') slots.push(admission.request(at(scope)))
           else slots[index % Math.max(1, slots.length)]?.[what]()
           const held = slots.filter(({ isHeld }) => isHeld)
           expect(held.length).toBeLessThanOrEqual(3)
           for (const each of ['a', 'b', 'c']) {
-            expect(held.filter((slot) => slot.scope === each).length).toBeLessThanOrEqual(2)
+            expect(held.filter((slot) => slot.asker.scope.id === each).length).toBeLessThanOrEqual(2)
           }
         }
         for (const slot of slots) slot.release()
-        expect(['a', 'a', 'b'].map((scope) => admission.request(scope).isHeld)).toEqual([true, true, true])
+        expect(['a', 'a', 'b'].map((scope) => admission.request(at(scope)).isHeld)).toEqual([true, true, true])
       })
     )
   })

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { Row, TableWrite } from '../../server/event-log/event-log.ts'
 import { openMemoryLog } from '../../server/event-log/memory-log.ts'
@@ -9,6 +10,8 @@ import { FlakyLog } from '../helpers/flaky-log.ts'
 import { deferred } from '../helpers/pipeline-fixture.ts'
 import { until } from '../helpers/until.ts'
 
+/** Of `{}`: a call that waits goes on only with the arguments it was asked about. */
+const hashOfNothing = createHash('sha256').update('{}').digest('base64url')
 const session: Row = { id: 's1', scope: 'global', created_at: 1, turn: 1, turn_open: 1, step: 2 }
 const callRow = (callId: string, state: string, more: TableWrite['row'] = {}): TableWrite => ({
   table: 'calls',
@@ -17,7 +20,7 @@ const callRow = (callId: string, state: string, more: TableWrite['row'] = {}): T
     session: 's1',
     call_id: callId,
     name: 'body',
-    args_hash: 'h',
+    args_hash: hashOfNothing,
     turn: 1,
     step: 1,
     state,

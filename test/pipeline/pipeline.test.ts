@@ -3,6 +3,7 @@ import { ask, block, deny } from '../../server/pipeline/decisions.ts'
 import type { DispatchLogEntry } from '../../server/pipeline/hooks.ts'
 import type { ToolDefinition } from '../../server/tools/definition.ts'
 import { ToolArgsError } from '../../server/tools/args-error.ts'
+import { ToolOutputError } from '../../server/tools/output-error.ts'
 import { PipelineFixture, TestError, codeOf, deferred, isPending } from '../helpers/pipeline-fixture.ts'
 
 const plain = (name: string, more: Partial<ToolDefinition> = {}): ToolDefinition => ({
@@ -199,6 +200,19 @@ describe('effect and retryable (api.md §2)', () => {
       },
       'none',
       true
+    ],
+    [
+      'an executor that ran it and answered amiss',
+      {
+        name: 'tool',
+        setUp: (f) => {
+          f.boom = () => {
+            throw new ToolOutputError('x')
+          }
+        }
+      },
+      'completed',
+      false
     ],
     [
       'a plain error that claims no effect',

@@ -174,7 +174,7 @@ describe('ask_user_question', () => {
   it('holds no place while it waits', async () => {
     const { fixture, waiting, decide } = await open()
     // Every place but one is taken by others, so the second call needs the one of the first.
-    const others = Array.from({ length: 99 }, () => fixture.admission.request('global'))
+    const others = Array.from({ length: 99 }, () => fixture.admission.request({ scope: fixture.tree.global }))
     const { answer, approval } = await waiting('c1')
     expect(await fixture.invoke('c2', 's2')).toMatchObject({ isError: false })
     await decide(approval.id, { decision: 'answer', answers })
