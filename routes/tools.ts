@@ -1,7 +1,8 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import type { Principal } from '../server/auth/principal.ts'
+import { mayDo, type Principal } from '../server/auth/principal.ts'
 import { RequestError } from '../server/errors.ts'
+import type { Author } from '../server/registrations/check-change.ts'
 import type { Scope } from '../server/scopes/scope.ts'
 import type { ToolDefinition } from '../server/tools/definition.ts'
 import { transportName } from '../server/tools/reserved-names.ts'
@@ -10,12 +11,22 @@ import { errorResponses } from './schemas/error-responses.ts'
 import { pageQuery, ScopeId } from './schemas/ids.ts'
 import type { TypeBoxProvider } from './schemas/type-provider.ts'
 import { Tool } from './schemas/tools.ts'
+import { RegisteredTool, WireToolBody, wireToolDataPaths } from './schemas/wire-tools.ts'
 
 const scopeQuery = { scope: Type.Optional(ScopeId) }
 
-/** What a scope can call, as people and programs look at it (api.md §3). */
+/** What a scope can call, as people and programs look at it, and what clients add to it (api.md §3). */
 export async function toolRoutes(fastify: FastifyInstance): Promise<void> {
   const app = fastify.withTypeProvider<TypeBoxProvider>()
+
+  const authorOf = (principal: Principal): Author => ({
+    reach: reachScope(app, principal),
+    mayConfigure: mayDo(principal, 'scopes:write')
+  })
+
+  /** What runs on this very machine is an admin's. */
+  const mayRegister = (principal: Principal, kind: string): boolean =>
+    kind !== 'command' || mayDo(principal, 'server:administer')
 
   const describe = (principal: Principal, scope: Scope, tool: ToolDefinition): Static<typeof Tool> => {
     // Who registered a tool sees it whatever masks there are, and nobody above does.
@@ -23,17 +34,21 @@ export async function toolRoutes(fastify: FastifyInstance): Promise<void> {
     const own = app.scopes.get(principal.scope)
     const isTransport = tool.name === transportName
     const isInReach = !isTransport && owner !== undefined && own !== undefined && owner.isWithin(own)
+    const source = tool.describeSource?.()
+    const parallel = source === undefined ? 'by-arguments' : 'parallel'
     return {
       name: tool.name,
       ...(isInReach ? { scope: owner.id } : {}),
       description: tool.description,
       parameters: tool.parameters,
       output: tool.output.schema,
-      origin: isTransport ? 'code-mode' : 'plugin',
-      executor: { kind: 'in-process' },
+      origin: isTransport ? 'code-mode' : (source?.origin ?? 'plugin'),
+      // Where it runs is for those who could have registered it there.
+      executor:
+        source === undefined ? { kind: 'in-process' } : isInReach ? source.executor : { kind: source.executor.kind },
       limits: {
         ...(tool.timeoutMs === undefined ? {} : { timeoutMs: tool.timeoutMs }),
-        concurrency: tool.isConcurrencySafe === undefined ? 'exclusive' : 'by-arguments'
+        concurrency: tool.isConcurrencySafe === undefined ? 'exclusive' : parallel
       },
       ...(tool.idempotent === undefined ? {} : { idempotent: tool.idempotent }),
       cards: { call: tool.presentCall !== undefined, result: tool.presentResult !== undefined }
@@ -94,6 +109,67 @@ export async function toolRoutes(fastify: FastifyInstance): Promise<void> {
       const tool = app.registry.lookup(params.name, scope)
       if (tool === undefined) throw new RequestError('NOT_FOUND')
       return describe(principal, scope, tool)
+    }
+  )
+
+  app.post(
+    '/tools',
+    {
+      config: { action: 'tools:register', startsWork: true, dataPaths: wireToolDataPaths },
+      schema: {
+        summary: 'Register a tool',
+        description: [
+          'Seen by the scope and all below it at once, and stored: it comes back after a restart. Its schemas are held to limits of size,',
+          'depth and cost; no remote `$ref` is fetched.'
+        ].join(' '),
+        body: WireToolBody,
+        response: {
+          201: RegisteredTool,
+          ...errorResponses(
+            'UNKNOWN_SCOPE',
+            'DUPLICATE_TOOL',
+            'INVALID_DEFINITION',
+            'UNSUPPORTED_SCHEMA',
+            'RATE_LIMITED'
+          )
+        }
+      }
+    },
+    async ({ principal, body }, reply) => {
+      const { scope: scopeId, executor, ...tool } = body
+      if (!mayRegister(principal, executor.kind)) {
+        throw new RequestError('FORBIDDEN', `Tools with a ${executor.kind} executor are an admin’s to register.`)
+      }
+      if (executor.kind === 'http') app.httpTools.assertRegistrable(executor)
+      const scope = await app.wireTools.register(authorOf(principal), scopeId, [{ tool, executor }])
+      const registered = app.registry.lookup(tool.name, scope)?.describeSource?.()
+      void reply.code(201).header('location', `/tools/${tool.name}?scope=${scope.id}`)
+      return {
+        name: tool.name,
+        scope: scope.id,
+        executor: registered?.executor ?? { kind: executor.kind },
+        ...(executor.kind === 'http' && { signingSecret: app.httpTools.secretOf(executor, scope) })
+      }
+    }
+  )
+
+  app.delete(
+    '/tools/:name',
+    {
+      config: { action: 'tools:register' },
+      schema: {
+        summary: 'Take a registered tool away',
+        description: 'Calls of it that run come to their own end; later ones find no such tool. Tools of plugins stay.',
+        params: Type.Object({ name: Type.String() }),
+        querystring: Type.Object(scopeQuery, { additionalProperties: false }),
+        response: { 204: Type.Null(), ...errorResponses('UNKNOWN_SCOPE', 'NOT_FOUND') }
+      }
+    },
+    async ({ principal, params, query }, reply) => {
+      const mayGo = ({ executor }: { executor: { kind: string } }): boolean => mayRegister(principal, executor.kind)
+      const wasThere = await app.wireTools.remove(authorOf(principal), query.scope, params.name, mayGo)
+      if (!wasThere) throw new RequestError('NOT_FOUND')
+      return reply.code(204).send(null)
     }
   )
 }

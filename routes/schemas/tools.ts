@@ -12,17 +12,24 @@ export const Tool = Type.Object(
     description: Type.String(),
     parameters: JsonSchema,
     output: JsonSchema,
-    origin: Type.Unsafe<'plugin' | 'code-mode'>({
+    origin: Type.Unsafe<'plugin' | 'code-mode' | 'wire' | 'import' | 'mcp'>({
       type: 'string',
-      enum: ['plugin', 'code-mode'],
+      enum: ['plugin', 'code-mode', 'wire', 'import', 'mcp'],
       description: 'How it came here: `code-mode` is `run_code`, which no scope registers.'
     }),
-    executor: Type.Object({ kind: Type.Literal('in-process') }, { description: 'What runs it.' }),
+    executor: Type.Object(
+      { kind: Type.String() },
+      {
+        additionalProperties: true,
+        description:
+          'What runs it: `in-process`, or the kind of its executor, with more of it where the tool is registered in reach of the token.'
+      }
+    ),
     limits: Type.Object({
       timeoutMs: Type.Optional(Type.Number({ description: 'Deadline of a call.' })),
-      concurrency: Type.Unsafe<'exclusive' | 'by-arguments'>({
+      concurrency: Type.Unsafe<'exclusive' | 'parallel' | 'by-arguments'>({
         type: 'string',
-        enum: ['exclusive', 'by-arguments'],
+        enum: ['exclusive', 'parallel', 'by-arguments'],
         description: 'Whether calls of it may overlap others.'
       })
     }),

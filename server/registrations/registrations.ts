@@ -63,6 +63,11 @@ export class Registrations {
     })
   }
 
+  /** Runs another change of what clients registered, one after another with those made here. */
+  inTurn<T>(change: () => Promise<T>): Promise<T> {
+    return this.#changes.run(change)
+  }
+
   /** What clients registered of a scope; undefined if nothing. */
   of(scope: Scope): StoredScope | undefined {
     return this.#shown.get(scope)?.stored

@@ -4,6 +4,9 @@ import type { ScopeTree } from '../scopes/scope-tree.ts'
 import { assertReached, type Author } from './check-change.ts'
 import { eraseFormer, eraseRow, idsAbove, rememberedAbove, writeFormer } from './stored-scope.ts'
 
+/** Rows of one scope: all of them, or some would outlive it. */
+const maxRows = 1_000_000
+
 /**
  * What is stored under the ids of scopes. Sessions outlive their scope and belong to its id, so an id remembers where its last scope
  * was: who could not reach that one cannot make the id their own and read its sessions (reliability.md §1.12).
@@ -19,7 +22,7 @@ export class ScopeTraces {
 
   /** What has to go before a new scope has this id. Throws `UNKNOWN_SCOPE`, as for any id that is taken out of the author's reach. */
   async succession(author: Author, id: string): Promise<TableWrite[]> {
-    const rows = await this.#log.rows('registrations', { scope: id })
+    const rows = await this.#log.rows('registrations', { scope: id }, maxRows)
     const hasSessions = await this.#hasSessions(id)
     for (const row of rows) {
       const remembered = rememberedAbove(row)
@@ -37,7 +40,7 @@ export class ScopeTraces {
   }
 
   async erasureOf(id: string, above: readonly string[], now: number): Promise<TableWrite[]> {
-    const rows = await this.#log.rows('registrations', { scope: id })
+    const rows = await this.#log.rows('registrations', { scope: id }, maxRows)
     return [...rows.map(eraseRow), writeFormer(id, { above }, now)]
   }
 

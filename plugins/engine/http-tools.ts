@@ -1,0 +1,29 @@
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { AddressGuard } from '../../server/backends/web/address-guard.ts'
+import type { Config } from '../../server/config/schema.ts'
+import { HttpCredentials } from '../../server/executors/http-executor-credentials.ts'
+import { HttpToolClient } from '../../server/executors/http-executor-client.ts'
+import { HttpTools } from '../../server/executors/http-executor-tools.ts'
+import { readMasterSecret } from '../../server/executors/http-executor-secret.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    httpTools: HttpTools
+  }
+}
+
+/** What runs tools that are servers or parts of APIs (api.md §3): one client with its pool, the signing secret and the credentials. */
+export const httpTools = fp(
+  async (fastify: FastifyInstance, { httpTools: settings, home }: Pick<Config, 'httpTools' | 'home'>) => {
+    const { allowAddresses, signingSecretFile, credentials, ...limits } = settings
+    const guard = new AddressGuard({ allow: allowAddresses, ports: [], setting: 'httpTools.allowAddresses' })
+    const proofs = new HttpCredentials(credentials)
+    await proofs.check()
+    const master = await readMasterSecret(home, signingSecretFile)
+    const client = new HttpToolClient({ ...limits, guard })
+    fastify.decorate('httpTools', new HttpTools({ client, credentials: proofs, master }))
+    fastify.addHook('onClose', () => client.close())
+  },
+  { name: 'http-tools', fastify: '5.x' }
+)
