@@ -4,6 +4,7 @@ import { benchCommands } from './commands.ts'
 import { benchFanOut } from './fan-out.ts'
 import { benchInvoke } from './invoke.ts'
 import { benchLog } from './log.ts'
+import { benchMcp } from './mcp.ts'
 import { benchPipeline } from './pipeline.ts'
 import { benchRead } from './read.ts'
 
@@ -14,7 +15,8 @@ const sections = new Map([
   ['fan-out', benchFanOut],
   ['read', benchRead],
   ['code', benchCode],
-  ['commands', benchCommands]
+  ['commands', benchCommands],
+  ['mcp', benchMcp]
 ])
 const asked = process.argv.slice(2)
 const unknown = asked.filter((name) => !sections.has(name))

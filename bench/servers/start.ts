@@ -41,12 +41,14 @@ export async function startToolwright(
   return server(name, url, { authorization: `Bearer ${token}` }, child, () => rmSync(home, { recursive: true }))
 }
 
-export async function startBareFastify(): Promise<BenchServer> {
-  const child = spawn(process.execPath, [join(root, 'bench/servers/bare-fastify.js')], {
-    stdio: ['ignore', 'pipe', 'inherit']
-  })
+export const startBareFastify = (): Promise<BenchServer> => startYardstick('bare Fastify', 'bare-fastify.js')
+
+export const startMcpSdk = (): Promise<BenchServer> => startYardstick('MCP SDK', 'mcp-sdk.js')
+
+async function startYardstick(name: string, file: string): Promise<BenchServer> {
+  const child = spawn(process.execPath, [join(root, 'bench/servers', file)], { stdio: ['ignore', 'pipe', 'inherit'] })
   const port = await firstMatch(child, /listening (\d+)/)
-  return server('bare Fastify', `http://127.0.0.1:${port}`, {}, child, () => undefined)
+  return server(name, `http://127.0.0.1:${port}`, {}, child, () => undefined)
 }
 
 function server(

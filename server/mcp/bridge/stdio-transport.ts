@@ -1,0 +1,120 @@
+import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
+import type { ProcessHandle, Subprocesses } from '../../backends/subprocess/subprocess.ts'
+import { stringifyJson } from '../../json/serialize.ts'
+import type { JsonValue } from '../../json/lossless.ts'
+import { type LineFrame, LineFrames } from './line-frames.ts'
+import type { LinkTransport } from './link-transport.ts'
+import { refusedMessage, takenMessage } from './refused-message.ts'
+
+/** What a server is given to end by itself once its input is closed. */
+const politeMs = 1_000
+const graceMs = 1_500
+/** After which a tree that is not gone counts as stuck (backends.md §10). */
+const confirmMs = 5_000
+/** What a descendant that holds the output may delay the news that the server itself has ended. */
+const drainMs = 100
+/** Lines of a server that never ends one are passed over so many times the largest message. */
+const maxPassedOver = 8
+
+export interface StdioTransportOptions {
+  readonly subprocesses: Subprocesses
+  readonly argv: readonly [string, ...string[]]
+  readonly cwd: string
+  readonly env: Readonly<Record<string, string>>
+  /** Of one message, and of what may wait to be written. */
+  readonly maxMessageBytes: number
+  /** A piece of standard error, which is always read: a full pipe would stop the server (F57). */
+  readonly onStderr: (chunk: Buffer) => void
+}
+
+/** An MCP server in a managed process tree, a message a line over its standard streams (backends.md §2, §10). */
+export class StdioTransport implements LinkTransport {
+  onclose?: (() => void) | undefined
+  onerror?: ((error: Error) => void) | undefined
+  onmessage?: ((message: JSONRPCMessage) => void) | undefined
+  readonly #options: StdioTransportOptions
+  readonly #frames: LineFrames
+  #handle: ProcessHandle | undefined
+  #isClosed = false
+  #end: Promise<boolean> | undefined
+
+  constructor(options: StdioTransportOptions) {
+    this.#options = options
+    this.#frames = new LineFrames(options.maxMessageBytes, (frame) => this.#receive(frame))
+  }
+
+  /** Rejects with `SpawnError` where nothing was started. */
+  async start(): Promise<void> {
+    const { subprocesses, argv, cwd, env, maxMessageBytes, onStderr } = this.#options
+    const modes = { stdin: 'pipe', stdout: 'pipe', stderr: 'pipe' } as const
+    const handle = subprocesses.spawn({ argv, cwd, env, ...modes, graceMs, drainMs })
+    this.#handle = handle
+    handle.stderr?.on('data', onStderr)
+    handle.stdout?.on('data', (chunk: Buffer) => {
+      if (this.#isClosed) return
+      this.#frames.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
+      if (this.#frames.pendingBytes > maxPassedOver * maxMessageBytes) this.#fail('it prints a line without an end')
+    })
+    handle.stdout?.once('end', () => this.#finish())
+    if ((await handle.started) === -1) await handle.done
+    // What it has printed until then comes first.
+    const onExit = (): void => void setImmediate(() => this.#finish())
+    handle.done.then(onExit, onExit)
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    const stdin = this.#handle?.stdin
+    if (stdin === undefined || this.#isClosed) throw new Error('the server has ended')
+    stdin.write(`${stringifyJson(message as unknown as JsonValue)}\n`)
+    // One that asks and never reads would have its answers pile up here.
+    if (stdin.writableLength > 2 * this.#options.maxMessageBytes) this.#fail('it does not read what it is sent')
+  }
+
+  async close(): Promise<void> {
+    await this.end()
+  }
+
+  end(): Promise<boolean> {
+    this.#finish()
+    this.#end ??= this.#endTree()
+    return this.#end
+  }
+
+  async #endTree(): Promise<boolean> {
+    const handle = this.#handle
+    if (handle === undefined) return true
+    handle.stdin?.end()
+    if (await handle.waitForExit(AbortSignal.timeout(politeMs))) return true
+    handle.terminate()
+    return handle.waitForExit(AbortSignal.timeout(confirmMs - politeMs))
+  }
+
+  /** The connection is over, whoever ended it; a descendant that goes on is ended too. */
+  #finish(): void {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    this.#end ??= this.#endTree()
+    this.onclose?.()
+  }
+
+  #fail(reason: string): void {
+    this.onerror?.(new Error(`the server is disconnected: ${reason}`))
+    this.#finish()
+  }
+
+  #receive(frame: LineFrame): void {
+    if (this.#isClosed) return
+    if (frame.kind === 'noise') {
+      this.onerror?.(new Error(`a line that is no message: ${frame.text.slice(0, 200)}`))
+      return
+    }
+    const refused = frame.kind === 'refused'
+    if (refused && frame.answered === undefined) return this.#fail(`a message is ${frame.reason.replace('-', ' ')}`)
+    const message = refused ? refusedMessage(frame.answered!, frame.reason) : takenMessage(frame.message)
+    try {
+      this.onmessage?.(message)
+    } catch (error) {
+      this.onerror?.(error as Error)
+    }
+  }
+}
