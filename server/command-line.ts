@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
 import { type LoadedConfig, loadConfig } from './config/load.ts'
+import { settings } from './config/schema.ts'
 
 /** The command line is not understood; the process exits with 64 (EX_USAGE). */
 export class UsageError extends Error {
@@ -7,23 +8,57 @@ export class UsageError extends Error {
   readonly exitCode = 64
 }
 
-/** The options by which every command finds its configuration, as the help shows them. */
-export const configOptionsHelp = `  --config FILE        configuration file, JSON (else TOOLWRIGHT_CONFIG)
-  --home DIR           directory of all state
-  --host ADDRESS       address to listen on
-  --port NUMBER        port to listen on
-  --allow-remote       permit an address that is not loopback
-  --set PATH=VALUE     any setting, as --set http.bodyLimitBytes=1048576; repeatable
-`
+/** One option of a command: what is parsed and what the help says are made from this alone. */
+export interface Option {
+  readonly type: 'string' | 'boolean'
+  readonly multiple?: boolean
+  /** What its value is called in the help, as `FILE`; none of a boolean. */
+  readonly value?: string
+  readonly description: string
+}
+
+/** Options by their long names. */
+export type Options = Readonly<Record<string, Option>>
+
+/** What was given for each option; one that was not is absent. */
+export type OptionValues<O extends Options> = {
+  -readonly [K in keyof O]?: O[K]['type'] extends 'boolean'
+    ? boolean
+    : O[K]['multiple'] extends true
+      ? string[]
+      : string
+}
+
+/** The options by which a command finds its configuration. */
+export const configOptions = {
+  config: { type: 'string', value: 'FILE', description: 'Configuration file, JSON (else TOOLWRIGHT_CONFIG).' },
+  home: { type: 'string', value: 'DIR', description: 'Directory of all state.' },
+  host: { type: 'string', value: 'ADDRESS', description: 'Address to listen on.' },
+  port: { type: 'string', value: 'NUMBER', description: 'Port to listen on.' },
+  'allow-remote': { type: 'boolean', description: 'Permit an address that is not loopback.' },
+  set: {
+    type: 'string',
+    multiple: true,
+    value: 'PATH=VALUE',
+    description: 'Any setting, as --set http.bodyLimitBytes=1048576; repeatable.'
+  }
+} as const satisfies Options
 
 /** The configuration that a command's arguments, the environment and the file make. Throws `UsageError` or `ConfigError`. */
 export function configFromArguments(args: readonly string[], env: NodeJS.ProcessEnv): LoadedConfig {
-  const { values } = parse(args)
+  return configFromOptions(parseOptions(args, configOptions).values, env)
+}
+
+/** As `configFromArguments`, of options that are parsed already. */
+export function configFromOptions(values: OptionValues<typeof configOptions>, env: NodeJS.ProcessEnv): LoadedConfig {
   const flags = new Map<string, string | true>()
   for (const setting of values.set ?? []) {
     const at = setting.indexOf('=')
-    if (at < 1) throw new UsageError(`--set takes PATH=VALUE, not ${JSON.stringify(setting)}.`)
-    flags.set(setting.slice(0, at), setting.slice(at + 1))
+    if (at < 1) throw new UsageError('--set takes PATH=VALUE.')
+    const path = setting.slice(0, at)
+    // Everybody on the machine sees the arguments of a process.
+    if (settings.get(path)?.isSecret) throw new UsageError(`${path} is a secret, which is never an argument.`)
+    flags.set(path, setting.slice(at + 1))
   }
   if (values.home !== undefined) flags.set('home', values.home)
   if (values.host !== undefined) flags.set('host', values.host)
@@ -32,28 +67,30 @@ export function configFromArguments(args: readonly string[], env: NodeJS.Process
   return loadConfig({ file: values.config, flags, env })
 }
 
-function parse(args: readonly string[]) {
+/** Takes arguments apart; positionals are refused unless allowed. Throws `UsageError`. */
+export function parseOptions<O extends Options>(
+  args: readonly string[],
+  options: O,
+  allowPositionals = false
+): { values: OptionValues<O>; positionals: string[] } {
+  if (args.some((each) => /^--token(=|$)/.test(each))) {
+    throw new UsageError(
+      'a token is never an argument, as everybody on the machine sees those; use --token-file or TOOLWRIGHT_TOKEN_FILE'
+    )
+  }
+  const known = Object.entries(options).map(([name, { type, multiple = false }]) => [name, { type, multiple }] as const)
   try {
-    return parseArgs({
-      args: [...args],
-      options: {
-        config: { type: 'string' },
-        home: { type: 'string' },
-        host: { type: 'string' },
-        port: { type: 'string' },
-        'allow-remote': { type: 'boolean' },
-        set: { type: 'string', multiple: true }
-      }
-    })
+    const { values, positionals } = parseArgs({ args: [...args], options: Object.fromEntries(known), allowPositionals })
+    return { values: values as OptionValues<O>, positionals }
   } catch (error) {
     throw new UsageError((error as Error).message)
   }
 }
 
-/** Runs a command's body; a failure is one message on standard error and the exit code of its kind. */
-export async function runCommand(command: () => Promise<void> | void): Promise<void> {
+/** Runs a command's body and takes over its exit code; a failure is one message on standard error and the exit code of its kind. */
+export async function runCommand(command: () => Promise<number | void> | number | void): Promise<void> {
   try {
-    await command()
+    process.exitCode = (await command()) ?? 0
   } catch (error) {
     const { message, exitCode } = error as Error & { exitCode?: unknown }
     process.stderr.write(`toolwright: ${message}\n`)

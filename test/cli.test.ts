@@ -56,31 +56,13 @@ describe('toolwright', { timeout: 60_000 }, () => {
     )
   })
 
-  it('what is no command is told so, with the help, exit 64', async () => {
-    const wrong = [
-      [],
-      ['nonsense'],
-      ['constructor'],
-      ['config', 'more'],
-      ['config', '--nonsense'],
-      ['config', '--set', 'x']
-    ]
+  it('what is no command or no setting is told so, exit 64', async () => {
+    const wrong = [['nonsense'], ['config', 'more'], ['config', '--nonsense'], ['config', '--set', 'x']]
     await Promise.all(
       wrong.map(async (args) => {
         const { exitCode, stdout, stderr } = await toolwright(args)
         expect([args, exitCode, stdout]).toEqual([args, 64, ''])
         expect(stderr).toMatch(/^toolwright: /)
-      })
-    )
-  })
-
-  it('help', async () => {
-    await Promise.all(
-      [['help'], ['--help'], ['serve', '--help']].map(async (args) => {
-        const { exitCode, stdout } = await toolwright(args)
-        expect([args, exitCode]).toEqual([args, 0])
-        expect(stdout).toContain('Usage: toolwright')
-        expect(stdout).toMatch(/^ {2}serve /m)
       })
     )
   })

@@ -1,7 +1,7 @@
-import { mkdir, open, readFile, rename } from 'node:fs/promises'
+import { mkdir, open, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Config } from '../config/schema.ts'
-import type { AccessTokens } from './tokens.ts'
+import type { AccessTokens, Rotation, TokenInfo } from './tokens.ts'
 
 /** Where the admin's token is to be had, as the start-up lines say it: a shell word that expands to it, and a phrase. */
 export interface AdminTokenPlace {
@@ -53,10 +53,44 @@ export async function ensureAdminToken(tokens: AccessTokens, { home }: Config): 
   )
 }
 
+/**
+ * Rotates a token, and where the `admin-token` file holds this one, the file too. The new one lies beside the file before it is stored
+ * and takes its place after: a crash in between leaves both, and `settleAdminToken` keeps the one that is valid. `onUnsettled` hears
+ * of a file that could not be replaced; the next start does that. Undefined when there is no such token.
+ */
+export async function rotateToken(
+  tokens: AccessTokens,
+  id: string,
+  rotation: Rotation,
+  { home, onUnsettled }: { home: string; onUnsettled: (error: unknown) => void }
+): Promise<{ token: string; info: TokenInfo } | undefined> {
+  const path = join(home, 'admin-token')
+  const held = await readFile(path, 'utf8').catch(() => '')
+  if (!held.startsWith(`tw_${id}_`)) return tokens.rotate(id, rotation)
+  return tokens.rotate(id, rotation, async (token) => {
+    await writeWholly(`${path}.next`, token)
+    return () => settleAdminToken(tokens, { home }).catch(onUnsettled)
+  })
+}
+
+/** Ends a rotation of the `admin-token` file that did not come to its end. */
+export async function settleAdminToken(tokens: AccessTokens, { home }: Pick<Config, 'home'>): Promise<void> {
+  const path = join(home, 'admin-token')
+  const next = await readFile(`${path}.next`, 'utf8').catch(() => undefined)
+  if (next === undefined) return
+  if (tokens.verify(next.trim()) === undefined) await rm(`${path}.next`, { force: true })
+  else await rename(`${path}.next`, path)
+}
+
 async function writePrivately(directory: string, path: string, token: string): Promise<void> {
   await mkdir(directory, { recursive: true, mode: 0o700 })
   const temporary = `${path}.${process.pid}`
-  const file = await open(temporary, 'w', 0o600)
+  await writeWholly(temporary, token)
+  await rename(temporary, path)
+}
+
+async function writeWholly(path: string, token: string): Promise<void> {
+  const file = await open(path, 'w', 0o600)
   try {
     // The mode of `open` does not bind a file that is there already.
     await file.chmod(0o600)
@@ -65,7 +99,6 @@ async function writePrivately(directory: string, path: string, token: string): P
   } finally {
     await file.close()
   }
-  await rename(temporary, path)
 }
 
 /** A path as one word of a shell's command line, also inside double quotes of `$(…)`. */

@@ -47,6 +47,7 @@ export function checkEdge(request: IncomingMessage, { addresses, tokens, tickets
 
   const principal = authenticate(request, tokens, tickets)
   if (!principal) throw new RequestError('UNAUTHENTICATED', undefined, { headers: { 'www-authenticate': 'Bearer' } })
+  tokens.noteUse(principal.tokenId)
   return principal
 }
 
@@ -61,7 +62,7 @@ function authenticate(request: IncomingMessage, tokens: AccessTokens, tickets: T
   const [ticket, ...more] = offered.filter((protocol) => protocol.startsWith('ticket.'))
   if (ticket === undefined || more.length > 0) return undefined
   const principal = tickets.redeem(ticket.slice('ticket.'.length))
-  return principal && tokens.isLive(principal.tokenId) ? principal : undefined
+  return principal && tokens.isLive(principal) ? principal : undefined
 }
 
 function hasTokenInQuery(url: string, tokens: AccessTokens): boolean {

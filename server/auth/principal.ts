@@ -8,6 +8,8 @@ export interface Principal {
   readonly label: string
   readonly role: Role
   readonly scope: string
+  /** Which secret of its token it came with: absent for the first since the server started, counted up by each rotation. */
+  readonly secret?: number
 }
 
 /**
@@ -30,6 +32,7 @@ const grants = {
   'permissions:set': ['operator', 'admin'],
   'terminals:operate': ['operator', 'admin'],
   'jobs:kill': ['operator', 'admin'],
+  'metrics:read': ['observer', 'operator', 'admin'],
   'tokens:manage': ['admin'],
   'server:administer': ['admin']
 } as const satisfies Record<string, readonly Role[]>

@@ -8,9 +8,13 @@ export interface TokenInfo {
   readonly label: string
   readonly role: Role
   readonly scope: string
-  /** Epoch milliseconds. */
+  /** Epoch milliseconds, as the other times here. */
   readonly createdAt: number
   readonly expiresAt?: number
+  /** When a request last came with it; written at most once a minute, so a crash may lose the last minute. */
+  readonly lastUsedAt?: number
+  /** Until when the secret before the last rotation is accepted as well; absent once it is not. */
+  readonly previousUntil?: number
 }
 
 export interface NewToken {
@@ -18,6 +22,26 @@ export interface NewToken {
   role: Role
   scope: string
   ttlMs?: number
+}
+
+/** `overlapMs`: how long the old secret stays good, 0 if absent. `ttlMs`: a new expiry, from now; the old one stays if absent. */
+export interface Rotation {
+  overlapMs?: number | undefined
+  ttlMs?: number | undefined
+}
+
+/** Puts the text of a new secret where it belongs, in two steps: what must be there before it counts, and the rest once it does. */
+type Deliver = (token: string) => Promise<() => Promise<void>>
+
+/** A token that is neither revoked nor, as far as was looked, expired. */
+interface LiveToken {
+  info: TokenInfo
+  hash: Buffer
+  /** How often it was rotated since the start; sockets and tickets know by it which secret they came with. */
+  secret: number
+  previous?: { hash: Buffer; until: number }
+  lastUsedAt?: number
+  hasUnwrittenUse?: boolean
 }
 
 /** The principal of the preset token, which is never stored and cannot be revoked (api.md §9). */
@@ -33,8 +57,9 @@ export class AccessTokens {
   readonly #log: EventLog
   readonly #preset: Buffer | undefined
   readonly #now: () => number
-  readonly #live = new Map<string, { info: TokenInfo; hash: Buffer }>()
-  readonly #revoked = new Set<(tokenId: string) => void>()
+  readonly #live = new Map<string, LiveToken>()
+  readonly #ended = new Set<() => void>()
+  #lastRotation: Promise<unknown> = Promise.resolve()
   #isFirstStart = true
 
   private constructor(log: EventLog, preset: string | undefined, now: () => number) {
@@ -51,8 +76,7 @@ export class AccessTokens {
     const tokens = new AccessTokens(log, preset, now)
     for (const row of await log.rows('access_tokens', {}, 1_000_000)) {
       tokens.#isFirstStart = false
-      if (row.revoked_at === null)
-        tokens.#live.set(row.id as string, { info: toInfo(row), hash: Buffer.from(row.hash as string, 'hex') })
+      if (row.revoked_at === null) tokens.#live.set(row.id as string, toLive(row))
     }
     return tokens
   }
@@ -72,16 +96,48 @@ export class AccessTokens {
     if (this.#preset && timingSafeEqual(hash, this.#preset)) return presetPrincipal
     const id = /^tw_([0-9a-f]{16})_/.exec(token)?.[1]
     const found = id === undefined ? undefined : this.#live.get(id)
-    if (!found || !timingSafeEqual(hash, found.hash)) return undefined
+    if (!found) return undefined
+    const isCurrent = timingSafeEqual(hash, found.hash)
+    if (!isCurrent && !(found.previous && timingSafeEqual(hash, found.previous.hash))) return undefined
+    const secret = isCurrent ? found.secret : found.secret - 1
     const { label, role, scope } = found.info
-    return this.isLive(found.info.id) ? { tokenId: found.info.id, label, role, scope } : undefined
+    const principal = { tokenId: found.info.id, label, role, scope, ...(secret > 0 && { secret }) }
+    return this.isLive(principal) ? principal : undefined
   }
 
-  /** Whether the token that a principal came with is still good. */
-  isLive(tokenId: string): boolean {
+  /** Whether the token that a principal came with is still good, and the secret of it. */
+  isLive({ tokenId, secret = 0 }: Pick<Principal, 'tokenId' | 'secret'>): boolean {
     if (tokenId === presetPrincipal.tokenId) return this.hasPreset
     const found = this.#live.get(tokenId)
-    return found !== undefined && (found.info.expiresAt ?? Infinity) > this.#now()
+    if (found === undefined || (found.info.expiresAt ?? Infinity) <= this.#now()) return false
+    if (secret === found.secret) return true
+    return secret === found.secret - 1 && found.previous !== undefined && found.previous.until > this.#now()
+  }
+
+  /** Notes that a request came with a token. It is one assignment, as it is made for each request; `writeUses` stores it. */
+  noteUse(tokenId: string): void {
+    const found = this.#live.get(tokenId)
+    if (found === undefined) return
+    found.lastUsedAt = this.#now()
+    found.hasUnwrittenUse = true
+  }
+
+  /** Stores the uses that were noted since the last time, in one append. Rejects with `StoreUnavailableError`; the next time tries again. */
+  async writeUses(): Promise<void> {
+    const used = [...this.#live.values()].filter(({ hasUnwrittenUse }) => hasUnwrittenUse)
+    if (used.length === 0) return
+    for (const token of used) token.hasUnwrittenUse = false
+    const writes = used.map(({ info: { id }, lastUsedAt }) => ({
+      table: 'access_tokens' as const,
+      op: 'put' as const,
+      row: { id, last_used_at: lastUsedAt as number }
+    }))
+    try {
+      await this.#log.append({ writes })
+    } catch (error) {
+      for (const token of used) token.hasUnwrittenUse = true
+      throw error
+    }
   }
 
   /**
@@ -93,7 +149,7 @@ export class AccessTokens {
     deliver?: (token: string) => Promise<void>
   ): Promise<{ token: string; info: TokenInfo }> {
     const id = randomBytes(8).toString('hex')
-    const token = `tw_${id}_${randomBytes(32).toString('base64url')}`
+    const token = textOf(id)
     const createdAt = this.#now()
     const row = {
       id,
@@ -104,34 +160,104 @@ export class AccessTokens {
       created_at: createdAt,
       expires_at: ttlMs === undefined ? null : createdAt + ttlMs,
       last_used_at: null,
-      revoked_at: null
+      revoked_at: null,
+      previous_hash: null,
+      previous_until: null
     }
     await deliver?.(token)
     await this.#log.append({ writes: [{ table: 'access_tokens', op: 'insert', row }] })
-    const info = toInfo(row)
-    this.#live.set(id, { info, hash: digest(token) })
+    const live = toLive(row)
+    this.#live.set(id, live)
     this.#isFirstStart = false
-    return { token, info }
+    return { token, info: this.#show(live) }
+  }
+
+  /**
+   * Gives a token a new secret; its id, and all that is known under it, stays. The old secret ends at once or after the overlap, the one
+   * before it in any case. `deliver` gets the new text before it is stored, and what it returns runs after; no other rotation begins
+   * before that is done. Undefined when there is no live token of this id. Rejects with `StoreUnavailableError`.
+   */
+  rotate(id: string, rotation: Rotation, deliver?: Deliver): Promise<{ token: string; info: TokenInfo } | undefined> {
+    // One after the other: of two at a time, one would hand out a secret that the other has replaced already.
+    const rotated = this.#lastRotation.then(() => this.#rotate(id, rotation, deliver))
+    this.#lastRotation = rotated.catch(() => undefined)
+    return rotated
+  }
+
+  async #rotate(id: string, { overlapMs = 0, ttlMs }: Rotation, deliver?: Deliver) {
+    const found = this.#live.get(id)
+    if (found === undefined || !this.isLive({ tokenId: id, secret: found.secret })) return undefined
+    const token = textOf(id)
+    const now = this.#now()
+    const previous = overlapMs > 0 ? { hash: found.hash, until: now + overlapMs } : undefined
+    const row = {
+      id,
+      hash: digest(token).toString('hex'),
+      previous_hash: previous?.hash.toString('hex') ?? null,
+      previous_until: previous?.until ?? null,
+      ...(ttlMs !== undefined && { expires_at: now + ttlMs })
+    }
+    const settle = await deliver?.(token)
+    await this.#log.append({ writes: [{ table: 'access_tokens', op: 'put', row }] })
+    // It may have been revoked meanwhile.
+    if (!this.#live.has(id)) return undefined
+    found.hash = digest(token)
+    found.secret += 1
+    if (previous) found.previous = previous
+    else delete found.previous
+    if (ttlMs !== undefined) found.info = { ...found.info, expiresAt: now + ttlMs }
+    this.#announceEnd()
+    await settle?.()
+    return { token, info: this.#show(found) }
   }
 
   /** All tokens that are neither revoked nor expired, oldest first. */
   list(): TokenInfo[] {
-    return [...this.#live.values()].map(({ info }) => info).filter(({ id }) => this.isLive(id))
+    return [...this.#live.values()]
+      .filter(({ info, secret }) => this.isLive({ tokenId: info.id, secret }))
+      .map((token) => this.#show(token))
   }
 
-  /** Ends a token; false when there is none of this id. Listeners of `onRevoked` run once it is stored. */
+  /** Ends a token; false when there is none of this id. Listeners of `onEnded` run once it is stored. */
   async revoke(id: string): Promise<boolean> {
     if (!this.#live.has(id)) return false
     await this.#log.append({ writes: [{ table: 'access_tokens', op: 'put', row: { id, revoked_at: this.#now() } }] })
     const wasLive = this.#live.delete(id)
-    for (const listener of wasLive ? this.#revoked : []) listener(id)
+    if (wasLive) this.#announceEnd()
     return wasLive
   }
 
-  /** Calls `listener` with the id of each token that is revoked; returns the undo. */
-  onRevoked(listener: (tokenId: string) => void): () => void {
-    this.#revoked.add(listener)
-    return () => void this.#revoked.delete(listener)
+  /** Calls `listener` whenever a token was revoked or rotated, when `isLive` tells already who is left; returns the undo. */
+  onEnded(listener: () => void): () => void {
+    this.#ended.add(listener)
+    return () => void this.#ended.delete(listener)
+  }
+
+  #announceEnd(): void {
+    for (const listener of this.#ended) listener()
+  }
+
+  #show({ info, lastUsedAt, previous }: LiveToken): TokenInfo {
+    return {
+      ...info,
+      ...(lastUsedAt !== undefined && { lastUsedAt }),
+      ...(previous && previous.until > this.#now() && { previousUntil: previous.until })
+    }
+  }
+}
+
+const textOf = (id: string): string => `tw_${id}_${randomBytes(32).toString('base64url')}`
+
+const hashIn = (hex: unknown): Buffer => Buffer.from(hex as string, 'hex')
+
+function toLive(row: Row): LiveToken {
+  const hasPrevious = row.previous_hash !== null
+  return {
+    info: toInfo(row),
+    hash: hashIn(row.hash),
+    secret: hasPrevious ? 1 : 0,
+    ...(hasPrevious && { previous: { hash: hashIn(row.previous_hash), until: row.previous_until as number } }),
+    ...(row.last_used_at !== null && { lastUsedAt: row.last_used_at as number })
   }
 }
 
