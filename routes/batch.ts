@@ -2,8 +2,8 @@ import { PassThrough } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { errorBody, toWireError } from '../plugins/engine/errors.ts'
 import { type BatchRequest, invokeBatch } from '../server/invocations/invoke-batch.ts'
+import { sentBatchArguments } from '../server/invocations/sent-arguments.ts'
 import type { JsonValue } from '../server/json/lossless.ts'
-import { unsafeNumberPaths } from '../server/json/parse-body.ts'
 import { stringifyJson } from '../server/json/serialize.ts'
 import { acceptsLines, callerOf } from './call-request.ts'
 import { reachScope } from './reach.ts'
@@ -38,13 +38,12 @@ export async function batchRoutes(fastify: FastifyInstance): Promise<void> {
     async (request, reply) => {
       const { scope: scopeId, session: id, turn, step, onDisconnect, calls } = request.body
       const session = await app.sessions.open(reachScope(app, request.principal, scopeId), id)
-      const unsafe = unsafeNumberPaths(request.bodyText ?? '', 2)
+      const sent = sentBatchArguments(request.bodyText ?? '')
       const batch: BatchRequest = {
         session,
-        calls: calls.map((call, index) => ({
-          ...call,
-          text: { body: request.bodyText ?? '', path: ['calls', index, 'arguments'], unsafe }
-        })),
+        by: request.principal,
+        trace: app.tracing.incoming(request.headers),
+        calls: calls.map((call, index) => ({ ...call, sent: sent(index) })),
         callerOf: ({ callId }) => {
           const goesOn = onDisconnect === undefined ? callId !== undefined : onDisconnect === 'continue'
           return callerOf(reply, !goesOn)

@@ -103,6 +103,7 @@ class SocketCalls {
       }
     }
     // In an object, as a promise that is returned from here would be awaited by who waits for the place.
-    return { answer: invocations.invoke({ ...invokeRequest(session, body, text), caller }) }
+    const by = this.#connection.principal
+    return { answer: invocations.invoke({ ...invokeRequest(session, body, text), caller, by }) }
   }
 }

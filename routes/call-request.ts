@@ -2,17 +2,17 @@ import type { Static } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { InvokeRequest } from '../server/invocations/invoke.ts'
 import type { Caller } from '../server/invocations/live-call.ts'
-import { unsafeNumberPaths } from '../server/json/parse-body.ts'
+import { sentArguments } from '../server/invocations/sent-arguments.ts'
 import type { Session } from '../server/sessions/session.ts'
 import type { InvokeBody } from './schemas/calls.ts'
 
-/** A plain call as a body, or a frame, says it; `text` is what it was sent as: what a parsed number no longer tells (core.md §2.8). */
+/** A plain call as a body, or a frame, says it; `text` is what it was sent as: what the parsed values no longer tell. */
 export function invokeRequest(session: Session, body: Static<typeof InvokeBody>, text: string): InvokeRequest {
   const { scope: _scope, session: _id, onDisconnect: _onDisconnect, turn, step, ...call } = body
   return {
     ...call,
     session,
-    text: { body: text, path: ['arguments'], unsafe: unsafeNumberPaths(text, 1) },
+    sent: sentArguments(text, ['arguments']),
     ...(turn === undefined ? {} : { turn }),
     ...(step === undefined ? {} : { step })
   }

@@ -53,6 +53,8 @@ export async function invokeRoutes(fastify: FastifyInstance): Promise<void> {
       const callId = request.body.callId ?? keyOf(request)
       const invoke: InvokeRequest = {
         ...invokeRequest(session, request.body, request.bodyText ?? ''),
+        by: request.principal,
+        trace: app.tracing.incoming(request.headers),
         ...(callId === undefined ? {} : { callId })
       }
       if (dryRun === true) return app.invocations.dryRun(invoke, goneSignal(reply))

@@ -15,7 +15,8 @@ import { ScopeId } from './schemas/ids.ts'
 import { Format, FormatNote, JsonSchema, Mode } from './schemas/scopes.ts'
 import type { TypeBoxProvider } from './schemas/type-provider.ts'
 
-export interface PromptOptions extends Pick<Config, 'tools'> {
+export interface PromptOptions {
+  tools: Pick<Config['tools'], 'order'>
   /** What else a model must be told: code mode's sections. */
   sections?: SectionProvider
 }
@@ -113,7 +114,7 @@ export async function promptRoutes(fastify: FastifyInstance, { tools, sections }
 }
 
 /** Throws for an order that no set of tools could make good; which names there are, only a scope can tell. */
-function orderOf({ order }: Config['tools']): readonly string[] {
+function orderOf({ order }: Pick<Config['tools'], 'order'>): readonly string[] {
   if (order.includes(unlistedTools) && new Set(order).size === order.length) return order
   throw new Error(`tools.order must contain "${unlistedTools}", and no name twice`)
 }

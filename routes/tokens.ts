@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
+import { rotateToken } from '../server/auth/admin-token.ts'
 import { type Principal, roles, type ScopeReach } from '../server/auth/principal.ts'
 import type { TokenInfo } from '../server/auth/tokens.ts'
 import { RequestError } from '../server/errors.ts'
@@ -16,11 +17,22 @@ const tokenFields = {
   role: RoleName,
   scope: ScopeId,
   createdAt: Type.Integer(),
-  expiresAt: Type.Optional(Type.Integer())
+  expiresAt: Type.Optional(Type.Integer()),
+  lastUsedAt: Type.Optional(
+    Type.Integer({ description: 'When a request last came with it; a crash may lose the last minute.' })
+  ),
+  previousUntil: Type.Optional(
+    Type.Integer({ description: 'Until when the secret before the last rotation is accepted too.' })
+  )
 }
 
-/** Making, listing and ending tokens (api.md §9): an admin's, and only for what lies in the admin's own scope. */
-export async function tokenRoutes(fastify: FastifyInstance, { scopes }: { scopes: ScopeReach }): Promise<void> {
+const TtlMs = Type.Integer({ minimum: 1, maximum: 3_155_760_000_000 })
+
+/** Making, listing, rotating and ending tokens (api.md §9): an admin's, and only for what lies in the admin's own scope. */
+export async function tokenRoutes(
+  fastify: FastifyInstance,
+  { scopes, home }: { scopes: ScopeReach; home: string }
+): Promise<void> {
   const app = fastify.withTypeProvider<TypeBoxProvider>()
 
   // An admin of everything may name a scope that is yet to be made.
@@ -28,6 +40,11 @@ export async function tokenRoutes(fastify: FastifyInstance, { scopes }: { scopes
     principal.scope === 'global' || principal.scope === scope || scopes.isWithin(scope, principal.scope)
   const visible = (principal: Principal): TokenInfo[] =>
     app.tokens.list().filter(({ scope }) => reaches(principal, scope))
+  const find = (principal: Principal, id: string): TokenInfo => {
+    const found = visible(principal).find((token) => token.id === id)
+    if (found === undefined) throw new RequestError('NOT_FOUND')
+    return found
+  }
 
   app.post(
     '/tokens',
@@ -44,13 +61,7 @@ export async function tokenRoutes(fastify: FastifyInstance, { scopes }: { scopes
               ...ScopeId,
               description: 'What it reaches; an agent must name one, else the scope of the admin.'
             }),
-            ttlMs: Type.Optional(
-              Type.Integer({
-                minimum: 1,
-                maximum: 3_155_760_000_000,
-                description: 'Without it the token does not expire.'
-              })
-            )
+            ttlMs: Type.Optional({ ...TtlMs, description: 'Without it the token does not expire.' })
           },
           { additionalProperties: false }
         ),
@@ -92,6 +103,58 @@ export async function tokenRoutes(fastify: FastifyInstance, { scopes }: { scopes
     }
   )
 
+  app.get(
+    '/tokens/:id',
+    {
+      config: { action: 'tokens:manage' },
+      schema: {
+        summary: 'One token',
+        params: Type.Object({ id: Type.String() }),
+        response: { 200: Type.Object(tokenFields), ...errorResponses('NOT_FOUND') }
+      }
+    },
+    async ({ principal, params }) => find(principal, params.id)
+  )
+
+  app.post(
+    '/tokens/:id/rotate',
+    {
+      config: { action: 'tokens:manage', startsWork: true },
+      schema: {
+        summary: 'Give a token a new secret',
+        description:
+          'The new token is in this answer and nowhere else. The old one ends at once, or after `overlapMs`: then it is refused and its sockets are closed with 4403.',
+        params: Type.Object({ id: Type.String() }),
+        body: Type.Optional(
+          Type.Object(
+            {
+              overlapMs: Type.Optional(
+                Type.Integer({
+                  minimum: 0,
+                  maximum: 2_592_000_000,
+                  default: 0,
+                  description: 'How long the old secret stays good; at most 30 days, and no longer than the token.'
+                })
+              ),
+              ttlMs: Type.Optional({ ...TtlMs, description: 'A new expiry, from now; the old one stays if absent.' })
+            },
+            { additionalProperties: false }
+          )
+        ),
+        response: { 200: Type.Object({ token: Type.String(), ...tokenFields }), ...errorResponses('NOT_FOUND') }
+      }
+    },
+    async ({ principal, params, body, log }) => {
+      const { id } = find(principal, params.id)
+      const rotated = await rotateToken(app.tokens, id, body ?? {}, {
+        home,
+        onUnsettled: (err) => log.warn({ err }, 'the admin-token file could not be replaced; the next start does that')
+      })
+      if (rotated === undefined) throw new RequestError('NOT_FOUND')
+      return { token: rotated.token, ...rotated.info }
+    }
+  )
+
   app.delete(
     '/tokens/:id',
     {
@@ -104,8 +167,8 @@ export async function tokenRoutes(fastify: FastifyInstance, { scopes }: { scopes
       }
     },
     async ({ principal, params }, reply) => {
-      const isVisible = visible(principal).some(({ id }) => id === params.id)
-      if (!isVisible || !(await app.tokens.revoke(params.id))) throw new RequestError('NOT_FOUND')
+      const { id } = find(principal, params.id)
+      if (!(await app.tokens.revoke(id))) throw new RequestError('NOT_FOUND')
       return reply.code(204).send(null)
     }
   )

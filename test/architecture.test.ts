@@ -7,7 +7,8 @@ const root = resolve(import.meta.dirname, '..')
 /** Who may import what at run time: each folder under server/, and the folders it may import besides its own (docs/architecture.md). */
 const mayImport: Record<string, readonly string[]> = {
   json: [],
-  schema: ['json'],
+  threads: [],
+  schema: ['threads', 'json'],
   scopes: ['schema', 'json'],
   tools: ['scopes', 'schema', 'json'],
   pipeline: ['tools', 'scopes', 'schema', 'json'],
@@ -31,6 +32,23 @@ const mayImport: Record<string, readonly string[]> = {
   'code-runtime': ['json'],
   'code-mode': ['code-runtime', 'invocations', 'scheduler', 'pipeline', 'tools', 'scopes', 'schema', 'json'],
   authoring: ['code-mode', 'invocations', 'scheduler', 'pipeline', 'tools', 'scopes', 'schema', 'json'],
+  executors: ['backends/subprocess', 'backends/web', 'event-log', 'tools', 'scopes', 'schema', 'json'],
+  mcp: [
+    'executors',
+    'registrations',
+    'invocations',
+    'code-mode',
+    'sessions',
+    'backends/subprocess',
+    'backends/web',
+    'event-log',
+    'events',
+    'pipeline',
+    'tools',
+    'scopes',
+    'schema',
+    'json'
+  ],
   presets: ['approvals', 'sessions', 'event-log', 'pipeline', 'backends/sandbox', 'scopes', 'json'],
   registrations: ['authoring', 'event-log', 'tools', 'scopes', 'json'],
   config: ['json'],
@@ -43,7 +61,7 @@ const mayImport: Record<string, readonly string[]> = {
   'backends/jobs': ['json'],
   'backends/search': ['backends/subprocess'],
   'backends/questions': [],
-  'backends/web': [],
+  'backends/web': ['threads'],
   'backends/plans': [],
   'backends/spill': ['json']
 }
@@ -51,6 +69,7 @@ const mayImport: Record<string, readonly string[]> = {
 /** A type costs nothing at run time and cannot make a cycle there; these look further than the folder's own code may. */
 const mayAlsoNameTypesOf: Record<string, readonly string[]> = {
   tools: ['pipeline'],
+  registrations: ['executors'],
   sessions: ['events'],
   events: ['tools'],
   'event-log': ['tools']

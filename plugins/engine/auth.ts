@@ -40,6 +40,14 @@ export const auth = fp(
       }
     })
 
+    // A failed write is tried again with the next, and a log that is in trouble says so itself.
+    const writeUses = (): Promise<void> => edge.tokens.writeUses().catch(() => undefined)
+    const timer = setInterval(() => void writeUses(), 60_000).unref()
+    fastify.addHook('onClose', async () => {
+      clearInterval(timer)
+      await writeUses()
+    })
+
     fastify.addHook('onRequest', async (request) => {
       const { action, isPublic } = request.routeOptions.config
       if (isPublic) return

@@ -6,6 +6,7 @@ import type { CallEngine } from '../../server/invocations/call-run.ts'
 import { Invocations } from '../../server/invocations/invoke.ts'
 import { LiveCalls } from '../../server/invocations/live-calls.ts'
 import { openSteps, recover, repairSession } from '../../server/invocations/recovery.ts'
+import type { StrikeOut } from '../../server/json/strike-out.ts'
 import type { Scope } from '../../server/scopes/scope.ts'
 import type { Session } from '../../server/sessions/session.ts'
 import { sessionPlans } from '../../server/sessions/session-plans.ts'
@@ -21,14 +22,22 @@ declare module 'fastify' {
 
 /** Sessions and calls. Start-up closes what the last server left dangling; the shutdown drains, then aborts what is left. */
 export const calls = fp(
-  async (fastify: FastifyInstance, { calls: limits }: Pick<Config, 'calls'>) => {
+  async (
+    fastify: FastifyInstance,
+    { calls: limits, limits: more, strikeOut }: Pick<Config, 'calls' | 'limits'> & { strikeOut?: StrikeOut | undefined }
+  ) => {
     const { eventLog: log, scopes: tree, pipeline, liveEvents, registry } = fastify
     const isIdempotent = (name: string, scopeId: string): boolean => {
       const scope = tree.get(scopeId)
       return scope !== undefined && registry.lookup(name, scope)?.idempotent === true
     }
     const liveCalls = new LiveCalls()
-    const engine: CallEngine = { pipeline, calls: liveCalls, publish: (type, event) => liveEvents.publish(type, event) }
+    const engine: CallEngine = {
+      pipeline,
+      calls: liveCalls,
+      publish: (type, event) => liveEvents.publish(type, event),
+      strikeOut
+    }
     const sessions = new Sessions({
       log,
       tree,
@@ -44,7 +53,7 @@ export const calls = fp(
       engine,
       calls: liveCalls,
       log,
-      admission: new Admission(limits),
+      admission: new Admission(limits, more),
       maxParallel: limits.maxParallelToolCalls
     })
     fastify.decorate('sessions', sessions)

@@ -58,7 +58,7 @@ export class Connections {
 }
 
 /**
- * Decorates the server with `connections`. A token's connections are closed with 4403 when it is revoked or expires. `maxHeadersCount`
+ * Decorates the server with `connections`. A token's connections are closed with 4403 when it is revoked, rotated or expires. `maxHeadersCount`
  * is set here too, as it is no option of the server's construction.
  */
 export const connections = fp(
@@ -66,11 +66,9 @@ export const connections = fp(
     fastify.server.maxHeadersCount = http.maxHeadersCount
     const open = new Connections(ws)
     fastify.decorate('connections', open)
-    const undo = fastify.tokens.onRevoked((id) => open.close(({ tokenId }) => tokenId === id, 4403, 'token revoked'))
-    const expiry = setInterval(
-      () => open.close(({ tokenId }) => !fastify.tokens.isLive(tokenId), 4403, 'token expired'),
-      Math.min(1_000, ws.pingIntervalMs)
-    )
+    const closeEnded = (reason: string): void => open.close((who) => !fastify.tokens.isLive(who), 4403, reason)
+    const undo = fastify.tokens.onEnded(() => closeEnded('token revoked'))
+    const expiry = setInterval(() => closeEnded('token expired'), Math.min(1_000, ws.pingIntervalMs))
     fastify.addHook('onClose', async () => {
       undo()
       clearInterval(expiry)

@@ -3,6 +3,7 @@ import fp from 'fastify-plugin'
 import { EventBus } from '../../server/events/bus.ts'
 import { FanOut } from '../../server/events/fan-out.ts'
 import type { JsonValue } from '../../server/json/lossless.ts'
+import type { StrikeOut } from '../../server/json/strike-out.ts'
 import { EventViews } from '../../server/invocations/event-views.ts'
 
 declare module 'fastify' {
@@ -15,7 +16,7 @@ declare module 'fastify' {
 
 /** Live events, the cards of stored ones, and the subscriptions that carry both to clients (api.md §4, §5). */
 export const events = fp(
-  async (fastify: FastifyInstance) => {
+  async (fastify: FastifyInstance, { strikeOut }: { strikeOut?: StrikeOut | undefined }) => {
     const { eventLog, scopes, registry } = fastify
     const bus = new EventBus((error, type) =>
       fastify.log.warn({ err: error, type }, 'a listener to live events failed')
@@ -27,7 +28,8 @@ export const events = fp(
       log: eventLog,
       bus,
       viewOf: (event) => views.viewOf(event) as JsonValue | undefined,
-      prepareViews: (page) => views.prepare(page)
+      prepareViews: (page) => views.prepare(page),
+      strikeOut
     })
     registry.onChange(() => bus.publish('tools/change', {}))
     fastify.decorate('liveEvents', bus)

@@ -99,6 +99,8 @@ export class FrameSocket implements FrameConnection {
   /** Gives each message to `handle`; beyond the rate the rest is read later, so that a flood costs its sender and nobody else. */
   receive(handle: (text: string | undefined) => Promise<void>): void {
     this.#ws.on('message', (data: Buffer, isBinary) => {
+      // Until the other side has answered our close its frames still come: a revoked token's must not be heard.
+      if (this.#ws.readyState !== this.#ws.OPEN) return
       if (--this.#framesLeft <= 0) this.#ws.pause()
       void handle(isBinary ? undefined : data.toString())
     })

@@ -66,11 +66,14 @@ type Handler = (frame: unknown, text: string) => void | Promise<void>
 export class FrameTable {
   readonly #ajv = exactValidator()
   readonly #isDraining: () => boolean
+  readonly #assertNoPressure: () => void
   readonly #known = new Map<string, KnownFrame>()
   readonly #families: FrameFamily<Record<string, FrameType>>[] = []
 
-  constructor(isDraining: () => boolean) {
+  /** `assertNoPressure` throws what a frame that starts work is refused with while the process is in trouble. */
+  constructor(isDraining: () => boolean, assertNoPressure: () => void) {
     this.#isDraining = isDraining
+    this.#assertNoPressure = assertNoPressure
   }
 
   add<T extends Record<string, FrameType>>(family: FrameFamily<T>): void {
@@ -97,7 +100,10 @@ export class FrameTable {
         if (!known || !handle) throw new BadFrame('No frame of this type is known here.')
         refuseBadFrame(frame, known)
         if (!mayDo(connection.principal, known.frameType.action)) throw new RequestError('FORBIDDEN')
-        if (known.frameType.startsWork && this.#isDraining()) throw new RequestError('SHUTTING_DOWN')
+        if (known.frameType.startsWork) {
+          if (this.#isDraining()) throw new RequestError('SHUTTING_DOWN')
+          this.#assertNoPressure()
+        }
         await handle(frame, text as string)
       } catch (error) {
         connection.send({ type: 'error', ...(id !== undefined && { id }), ...describe(error, connection) })
@@ -145,7 +151,13 @@ function describe(error: unknown, { log }: FrameConnection): Record<string, unkn
 /** Decorates the server with `frames`, the table of frame types. */
 export const frames = fp(
   async (fastify: FastifyInstance) => {
-    fastify.decorate('frames', new FrameTable(() => fastify.shutdown.isDraining))
+    fastify.decorate(
+      'frames',
+      new FrameTable(
+        () => fastify.shutdown.isDraining,
+        () => fastify.shedding.assertNone()
+      )
+    )
   },
-  { name: 'frames', fastify: '5.x', dependencies: ['shutdown'] }
+  { name: 'frames', fastify: '5.x', dependencies: ['shutdown', 'load-shedding'] }
 )

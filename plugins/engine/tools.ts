@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { type ToolEngine, type ToolScope, toolScopeOf } from '../../server/authoring/tool-scope.ts'
 import type { Config } from '../../server/config/schema.ts'
+import { CallObservers } from '../../server/pipeline/observers.ts'
 import { createPipeline, type Pipeline } from '../../server/pipeline/pipeline.ts'
 import { ScopeTree } from '../../server/scopes/scope-tree.ts'
 import { Registry } from '../../server/tools/registry.ts'
@@ -11,6 +12,7 @@ declare module 'fastify' {
     scopes: ScopeTree
     registry: Registry
     pipeline: Pipeline
+    callObservers: CallObservers
     /** The scope that plugins of this instance register in: the global one, or that of `{ scope }` (architecture.md §4). */
     tools: ToolScope
   }
@@ -26,18 +28,22 @@ export const tools = fp(
       // Stands on the pipeline, which stands on the registry.
       transport: () => fastify.runCode
     })
+    const warn = (message: string, details: object): void => fastify.log.warn(details, message)
+    const observers = new CallObservers(warn)
     const pipeline = createPipeline({
       tree,
+      observers,
       registry,
       // Looked up with each ask: the service stands on what stands on the pipeline.
       approvals: () => fastify.approvals,
-      warn: (message, details) => fastify.log.warn(details, message)
+      warn
     })
     const services = fastify as unknown as Record<string, unknown>
     const engine: ToolEngine = { tree, registry, pipeline, service: (name) => services[name] }
     fastify.decorate('scopes', tree)
     fastify.decorate('registry', registry)
     fastify.decorate('pipeline', pipeline)
+    fastify.decorate('callObservers', observers)
     fastify.decorate('tools', toolScopeOf(engine, tree.global))
     fastify.addHook('onRegister', (instance, options) => {
       const { scope } = options as { scope?: unknown }

@@ -62,6 +62,7 @@ export function sdkSections({
 function sdkTool(tool: ToolDefinition): SdkTool {
   const { name, description, parameters, output } = tool
   // Wire tools bring a validator of their own; MCP tools are known by their names (backends.md §10).
-  const foreign = tool.validateOutput !== undefined || name.startsWith('mcp__')
+  const isWired = tool.validateOutput !== undefined || tool.describeSource !== undefined
+  const foreign = isWired || name.startsWith('mcp__')
   return { name, description, parameters, output: output.schema, foreign }
 }

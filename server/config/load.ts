@@ -5,6 +5,7 @@ import { Type } from '@sinclair/typebox'
 import { Value, ValueErrorType } from '@sinclair/typebox/value'
 import { deepFreeze } from '../json/deep-freeze.ts'
 import { formatPath, type PathStep } from '../json/path.ts'
+import { sealMcpServers } from './mcp-settings.ts'
 import { type Config, type Setting, settings } from './schema.ts'
 import { Secret } from './secret.ts'
 import { type Given, readEnvironmentLayer, readFileLayer, readFlagLayer } from './sources.ts'
@@ -64,13 +65,22 @@ export function loadConfig({ file, flags = new Map(), env = {}, cwd = process.cw
 }
 
 /** Settings that name files: `~` is the user's home, and a relative path starts at the file that states it, else at `cwd`. */
-const pathSettings = new Set(['home', 'auth.tokenFile', 'plugins', 'workspace.roots', 'sandbox.hidden'])
+const pathSettings = new Set([
+  'home',
+  'auth.tokenFile',
+  'httpTools.signingSecretFile',
+  'plugins',
+  'workspace.roots',
+  'sandbox.hidden',
+  'secrets.files'
+])
 
 function place(setting: Setting, value: unknown, base: string): unknown {
   if (Array.isArray(value)) {
     return deepFreeze(value.map((entry) => (pathSettings.has(setting.path) ? toPath(entry, base) : entry)))
   }
   if (pathSettings.has(setting.path)) return toPath(value, base)
+  if (setting.schema.hidesValues === true) return deepFreeze(sealMcpServers(value))
   return setting.isSecret && typeof value === 'string' ? new Secret(value) : deepFreeze(value)
 }
 
@@ -92,7 +102,8 @@ function put(config: Record<string, unknown>, { path }: Setting, value: unknown)
 }
 
 function check({ path, schema, isSecret }: Setting, { value, source }: Given): string[] {
-  const told = isSecret ? '' : `, not ${JSON.stringify(value)}`
+  const hides = isSecret || schema.hidesValues === true
+  const told = hides ? '' : `, not ${JSON.stringify(value)}`
   if (Array.isArray(schema.enum)) {
     return schema.enum.includes(value) ? [] : [`${path} (${source}) is one of ${schema.enum.join(', ')}${told}`]
   }
@@ -105,7 +116,7 @@ function check({ path, schema, isSecret }: Setting, { value, source }: Given): s
   if (error.type === ValueErrorType.ObjectRequiredProperty) return [`${place} (${source}): is missing`]
   const expected = error.type === ValueErrorType.Union && error.schema.description
   const message = expected ? `expected ${expected}` : error.message.toLowerCase()
-  return [`${place} (${source}): ${message}, not ${JSON.stringify(error.value)}`]
+  return [`${place} (${source}): ${message}${hides ? '' : `, not ${JSON.stringify(error.value)}`}`]
 }
 
 /** The steps of a JSON pointer into a value: a number where it goes through an array. */

@@ -1,4 +1,8 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { limitSettings, sheddingSettings } from './limit-settings.ts'
+import { metricsSettings, tracingSettings } from './observation-settings.ts'
+import { httpToolSettings } from './http-tool-settings.ts'
+import { mcpBridgeSettings } from './mcp-settings.ts'
 import { permissionRule } from './permission-rules.ts'
 import { presetTable, sandboxMode } from './sandbox-settings.ts'
 import type { Secret } from './secret.ts'
@@ -57,6 +61,12 @@ export const configSchema = Type.Object({
     ticketTtlMs: durationMs(30_000, 'How long a WebSocket ticket is good for.'),
     maxTicketsPerToken: integer(100, 1, 'Unused tickets that one token may have at a time.')
   }),
+  secrets: Type.Object({
+    environment: strings(
+      'Environment variables whose values are struck out of log lines, stored events, frames, exports and results.'
+    ),
+    files: strings('Files whose texts, without white space around them, are struck out likewise.')
+  }),
   http: Type.Object({
     bodyLimitBytes: bytes(8 * 1024 * 1024, 'Largest request body.'),
     requestTimeoutMs: durationMs(30_000, 'Time to receive a whole request; a long call is not affected.'),
@@ -90,13 +100,30 @@ export const configSchema = Type.Object({
     maxParallelToolCalls: integer(10, 1, 'Calls of one batch whose bodies overlap.'),
     maxStoredPayloadBytes: bytes(64 * 1024 * 1024, 'Largest payload that is stored.')
   }),
+  limits: limitSettings,
+  shedding: sheddingSettings,
+  metrics: metricsSettings,
+  tracing: tracingSettings,
   presentation: Type.Object({
     mode: choice(['native', 'code', 'both'], 'native', 'Presentation mode of the global scope.')
   }),
   tools: Type.Object({
     order: strings(
       'Order of the tools in a prompt, by name; `<unlisted-tools>` stands for all others. Empty: sorted by name.'
-    )
+    ),
+    max: integer(10_000, 0, 'Tools that clients may have registered in all.'),
+    maxPerScope: integer(500, 0, 'Tools that clients may have registered in one scope.'),
+    maxDescriptionBytes: bytes(16 * 1024, 'Largest description of a tool that a client registers.')
+  }),
+  commandTools: Type.Object({
+    enabled: Type.Boolean({
+      default: true,
+      description:
+        'Whether an admin may register tools that run a command on this server; off as well where `sandbox.required` is set.'
+    }),
+    maxOutputBytes: bytes(8 * 1024 * 1024, 'Standard output of one call, beyond which the command is ended.'),
+    graceMs: durationMs(3_000, 'Time between SIGTERM and SIGKILL.'),
+    liveBytesPerSecond: bytes(64 * 1024, 'Standard error a second that is sent to those who watch.')
   }),
   scopes: Type.Object({
     max: integer(10_000, 1, 'Scopes there may be at a time for a client to make another.'),
@@ -188,11 +215,26 @@ export const configSchema = Type.Object({
     maxRawOutputBytes: bytes(20_000_000, 'Output of the search program beyond which a search fails.')
   }),
   web: webSettings,
+  httpTools: httpToolSettings,
   todo: Type.Object({
     allowParallelInProgress: Type.Boolean({
       default: true,
       description: 'Whether several items of a todo list may be in progress at a time.'
     })
+  }),
+  mcp: Type.Object(mcpBridgeSettings),
+  mcpEndpoint: Type.Object({
+    maxSessions: integer(1_024, 1, 'MCP sessions open at a time.'),
+    maxSessionsPerToken: integer(
+      256,
+      1,
+      'MCP sessions of one token; another one takes the place of the one that is longest unused.'
+    ),
+    idleMs: durationMs(1_800_000, 'How long an MCP session may be unused before it ends.'),
+    maxReplayBytes: bytes(
+      1024 * 1024,
+      'Messages of one MCP session that are kept for a client whose connection breaks.'
+    )
   }),
   terminals: Type.Object({
     maxPerSession: integer(16, 1, 'Terminals that one session may have open.'),
@@ -216,6 +258,12 @@ export const configSchema = Type.Object({
     maxFinished: integer(1_000, 1, 'Finished jobs of all sessions that stay listed; the oldest make room.'),
     waitTimeoutMs: durationMs(30_000, 'How long job_output waits for the end of a job unless told.'),
     maxWaitTimeoutMs: durationMs(600_000, 'The longest that job_output waits.')
+  }),
+  providers: Type.Object({
+    graceMs: durationMs(30_000, 'How long calls under way wait for a provider that lost its socket.', 0),
+    maxPendingCalls: integer(256, 1, 'Calls that one provider may have to answer.'),
+    maxTools: integer(256, 1, 'Tools of one provider.', 1_000),
+    maxPerToken: integer(32, 1, 'Providers of one token.')
   }),
   spill: Type.Object({
     maxInlineBytes: integer(50_000, 0, 'Text of a result beyond which it is spilled to a file.')

@@ -1,7 +1,9 @@
 import { deepFreeze } from '../json/deep-freeze.ts'
 import { type JsonValue, LosslessJsonError, snapshot } from '../json/lossless.ts'
+import { parseJson } from '../json/parse-body.ts'
 import { stringifyJson } from '../json/serialize.ts'
-import type { Append, NewEvent, TableWrite } from './event-log.ts'
+import type { StrikeOut } from '../json/strike-out.ts'
+import { type Append, type Cell, type NewEvent, tables, type TableWrite } from './event-log.ts'
 
 /** An event that may be written: frozen data, its text, and what the unique indexes need of it. */
 export interface AdmittedEvent {
@@ -27,10 +29,43 @@ export interface AdmittedAppend {
 const mayBeSurface = new Set(['user/message', 'assistant/message', 'tool/result'])
 
 /** Checks everything about an append that needs no look into the log (core.md §23); throws, and then nothing is written. */
-export function admit(request: Append): AdmittedAppend {
+export function admit(request: Append, strikeOut?: StrikeOut): AdmittedAppend {
   const { session, scope, events = [], writes = [], closing = false } = request
   if (events.length > 0 && session === undefined) throw new TypeError('an append with events names its session')
-  return { session, scope, closing, events: events.map(admitEvent), writes }
+  const admitted = events.map(admitEvent)
+  if (strikeOut === undefined) return { session, scope, closing, events: admitted, writes }
+  return {
+    session,
+    scope,
+    closing,
+    events: admitted.map((event) => struckEvent(event, strikeOut)),
+    writes: writes.map((write) => struckWrite(write, strikeOut))
+  }
+}
+
+function struckEvent(event: AdmittedEvent, strikeOut: StrikeOut): AdmittedEvent {
+  const text = strikeOut(event.text)
+  return text === event.text ? event : { ...event, text, value: deepFreeze(parseJson(text)) }
+}
+
+/** What clients register may need a secret to work, and tokens are hashes. */
+const keptAsGiven = new Set<TableWrite['table']>(['registrations', 'access_tokens'])
+
+function struckWrite(write: TableWrite, strikeOut: StrikeOut): TableWrite {
+  if (keptAsGiven.has(write.table)) return write
+  const keys = new Set<string>(tables[write.table].key)
+  const row = Object.fromEntries(
+    Object.entries(write.row).map(([column, cell]) => [
+      column,
+      typeof cell === 'string' && !keys.has(column) ? struckCell(cell, strikeOut) : cell
+    ])
+  )
+  return { ...write, row }
+}
+
+function struckCell(cell: string, strikeOut: StrikeOut): Cell {
+  if (cell.startsWith('{') || cell.startsWith('[')) return strikeOut(cell)
+  return JSON.parse(strikeOut(JSON.stringify(cell))) as string
 }
 
 function admitEvent(event: NewEvent, index: number): AdmittedEvent {

@@ -21,6 +21,7 @@ import { eventLine, headerLine } from './export-lines.js'
 import { assertQuery, pageBytes } from './query.ts'
 import { SideRows } from './side-rows.ts'
 import { eventDataText, matchesType } from '../events/stored-event.ts'
+import type { StrikeOut } from '../json/strike-out.ts'
 import { compress } from './zstd.js'
 
 /** What a listing of sessions tells of each. */
@@ -36,12 +37,13 @@ interface KeptSession {
 }
 
 /** A log that lives as long as its process: the contract of the durable one without the disk, for tests and measurements. */
-export function openMemoryLog(): EventLog {
-  return new MemoryLog()
+export function openMemoryLog({ strikeOut }: { strikeOut?: StrikeOut } = {}): EventLog {
+  return new MemoryLog(strikeOut)
 }
 
 class MemoryLog implements EventLog {
   readonly logId = randomUUID()
+  readonly #strikeOut: StrikeOut | undefined
   readonly #side = new SideRows()
   readonly #sessions = new Map<string, KeptSession>()
   readonly #listeners = new CommitListeners()
@@ -53,6 +55,10 @@ class MemoryLog implements EventLog {
   /** Commits take their turn one after the other, as they do in the writer thread. */
   #last: Promise<unknown> = Promise.resolve()
 
+  constructor(strikeOut?: StrikeOut) {
+    this.#strikeOut = strikeOut
+  }
+
   get state(): LogState {
     return this.#state
   }
@@ -63,7 +69,7 @@ class MemoryLog implements EventLog {
 
   async append(request: Append): Promise<readonly StoredEvent[]> {
     this.#listeners.assertNotTelling(request.session)
-    const append = admit(request)
+    const append = admit(request, this.#strikeOut)
     if (this.#state !== 'open') throw new StoreUnavailableError('the event log is closed')
     const committed = this.#last.then(() => this.#commit(append))
     this.#last = committed.catch(() => {})

@@ -59,7 +59,9 @@ export const blankRows: Record<TableName, Row> = {
     created_at: null,
     expires_at: null,
     last_used_at: null,
-    revoked_at: null
+    revoked_at: null,
+    previous_hash: null,
+    previous_until: null
   },
   jobs: {
     id: null,

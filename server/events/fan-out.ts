@@ -2,6 +2,7 @@ import type { EventLog, StoredEvent } from '../event-log/event-log.ts'
 import { eventText } from './stored-event.ts'
 import { stringifyJson } from '../json/serialize.ts'
 import type { JsonValue } from '../json/lossless.ts'
+import type { StrikeOut } from '../json/strike-out.ts'
 import { concernsOf, type EventBus, type LiveEvent } from './bus.ts'
 import type { FrameFormat } from './frames.ts'
 import { type FrameSink, Subscription, type SubscriptionRequest } from './subscription.ts'
@@ -13,6 +14,8 @@ export interface FanOutOptions {
   viewOf?: (event: StoredEvent) => JsonValue | undefined
   /** Runs before events that were read from the log are shown, so that `viewOf` knows them. */
   prepareViews?: (events: readonly StoredEvent[]) => Promise<void>
+  /** Applied to live events; stored ones come without secrets. */
+  strikeOut?: StrikeOut | undefined
 }
 
 /** All subscriptions of the process: each event is serialised once for all of them (architecture.md §5). */
@@ -20,11 +23,13 @@ export class FanOut {
   readonly #log: EventLog
   readonly #viewOf: (event: StoredEvent) => JsonValue | undefined
   readonly #prepareViews: (events: readonly StoredEvent[]) => Promise<void>
+  readonly #strikeOut: StrikeOut
   readonly #open = new Set<Subscription>()
   readonly #undos: readonly (() => void)[]
   #last: { event: StoredEvent; text: string } | undefined
 
-  constructor({ log, bus, viewOf = () => undefined, prepareViews = async () => {} }: FanOutOptions) {
+  constructor({ log, bus, viewOf = () => undefined, prepareViews = async () => {}, strikeOut }: FanOutOptions) {
+    this.#strikeOut = strikeOut ?? ((text) => text)
     this.#log = log
     this.#viewOf = viewOf
     this.#prepareViews = prepareViews
@@ -35,6 +40,13 @@ export class FanOut {
       }),
       bus.subscribe((event) => this.#offerLive(event))
     ]
+  }
+
+  /** Events that the subscription which is farthest behind has yet to be sent. */
+  get lag(): number {
+    let lag = 0
+    for (const subscription of this.#open) lag = Math.max(lag, subscription.behind)
+    return lag
   }
 
   /** How many subscriptions are open. */
@@ -80,7 +92,7 @@ export class FanOut {
 
   #offerLive(event: LiveEvent): void {
     let text: string | undefined
-    const textOnce = () => (text ??= liveText(event))
+    const textOnce = () => (text ??= this.#strikeOut(liveText(event)))
     this.#each((subscription) => subscription.offerLive(event, textOnce))
   }
 

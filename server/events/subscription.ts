@@ -105,6 +105,13 @@ export class Subscription {
     void this.#readOn()
   }
 
+  /** Events between its cursor and the newest it knows of; those it does not want count too. */
+  get behind(): number {
+    if (!this.#isStarted || this.#isLive) return 0
+    const newest = this.#request.session === undefined ? this.#log.head : this.#missed
+    return Math.max(0, newest - this.#cursor)
+  }
+
   /** Hands on a committed event, unless the subscription is behind or does not want it. */
   offer(event: StoredEvent): void {
     if (this.#isClosed || !this.#isOfSession(event)) return

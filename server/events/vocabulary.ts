@@ -68,6 +68,8 @@ export interface LiveEvents {
   'tools/change': Concerns
   /** Partial output of a running body. */
   'tool/progress': Concerns & { callId: string; name: string; chunk: JsonValue }
+  /** An MCP server is connected or not, or brings other tools (docs/mcp.md). */
+  'mcp/changed': Concerns & { server: string; state: string; tools: number; quarantined: number }
   /** An approval waits for a person (api.md §7). */
   'approval/pending': Concerns & {
     id: string

@@ -2,6 +2,7 @@ import { type JsonObject, type JsonValue, snapshot } from '../json/lossless.ts'
 import { parseJson } from '../json/parse-body.ts'
 import { validateValue } from '../schema/validate.ts'
 import { callCards, resultCards } from './card-schemas.ts'
+import { withVisibleText } from './visible-text.ts'
 import type { CallCard, ContentBlock, PresentedResult, ResultCard, ToolDefinition } from './definition.ts'
 
 /** The call that an event belongs to, as its `tool/call` recorded it: `arguments` is the raw string. */
@@ -39,7 +40,8 @@ export function cardOf(
 
 /** The card of a call about to run; `rawArguments` is the model's own string. */
 export function callCard(definition: ToolDefinition | undefined, rawArguments: string): CallCard | undefined {
-  return softly(callCards, () => definition?.presentCall?.(argumentsOf(rawArguments))) as CallCard | undefined
+  const card = softly(callCards, () => definition?.presentCall?.(argumentsOf(rawArguments)))
+  return card === undefined ? undefined : (withVisibleText(card) as CallCard)
 }
 
 /** The card of a settled call, from nothing but its arguments and the stored part of its result. */
@@ -63,7 +65,7 @@ function argumentsOf(raw: string): JsonValue {
   }
 }
 
-function softly(vocabulary: ReadonlyMap<string, JsonObject>, present: () => unknown): JsonValue | undefined {
+function softly(vocabulary: ReadonlyMap<string, JsonObject>, present: () => unknown): JsonObject | undefined {
   try {
     const presented = present()
     if (presented === undefined) return undefined

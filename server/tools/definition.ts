@@ -64,6 +64,15 @@ export interface ToolDefinition extends ToolSchema {
    * `output.schema` is not held to the supported subset.
    */
   validateOutput?(value: JsonValue): string[] | Promise<string[]>
+  /** Where a tool came from that no plugin brought, as it is now; absent for those of plugins. */
+  describeSource?(): ToolSource
+}
+
+/** Where a tool came from, and what runs it (api.md §3). Never holds a secret. */
+export interface ToolSource {
+  origin: 'wire' | 'import' | 'mcp'
+  /** `kind`, and whatever the executor tells of itself. */
+  executor: { kind: string; [key: string]: JsonValue }
 }
 
 /** What a result card is made from, live and on replay: the persisted part of a result, nothing else (core.md §28). */

@@ -91,6 +91,11 @@ export class Registry {
     return undefined
   }
 
+  /** Whether a name is registered in this very scope (core.md §6.1). */
+  isTaken(name: string, scope: Scope): boolean {
+    return toolsOf(scope).get(name) !== undefined
+  }
+
   /** All of a scope's view, in view order, `run_code` last unless the mode is native (core.md §7.3). */
   view(scope: Scope = this.globalScope): ToolDefinition[] {
     const view = new Map<string, ToolDefinition>()

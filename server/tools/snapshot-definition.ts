@@ -13,7 +13,8 @@ const callbacks = [
   'presentCall',
   'presentResult',
   'validateArguments',
-  'validateOutput'
+  'validateOutput',
+  'describeSource'
 ] as const
 
 /**

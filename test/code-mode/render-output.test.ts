@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { indentedJson, renderRunOutput, type RunOutput } from '../../server/code-mode/render-output.ts'
+import { renderRunOutput, type RunOutput } from '../../server/code-mode/render-output.ts'
+import { indentedJson } from '../../server/json/indented.ts'
 import type { JsonValue } from '../../server/json/lossless.ts'
 
 const textOf = (output: RunOutput): string => {

@@ -257,7 +257,8 @@ describe('the schema', () => {
       'auth.token',
       'auth.tokenFile',
       'codeRuntime.pythonPath',
-      ...['fetchProvider', 'searchProvider', 'searxngUrl', 'searchService', 'searchKey'].map((name) => `web.${name}`)
+      ...['fetchProvider', 'searchProvider', 'searxngUrl', 'searchService', 'searchKey'].map((name) => `web.${name}`),
+      'httpTools.signingSecretFile'
     ])
     expect(Object.keys(configSchema.properties)).toContain('http')
   })

@@ -1,5 +1,5 @@
 import type { Random } from './random.ts'
-import type { ServerProcess } from './server-process.ts'
+import { type ServerProcess, Wrong } from './server-process.ts'
 
 /** An answer whose last byte arrived: from then on it must hold for ever. */
 export interface Acked {
@@ -41,10 +41,10 @@ export class Load {
     this.#features = features
   }
 
-  /** Sends requests from several sides at once until the server is gone. Throws at an answer that must not be. */
-  async run(server: ServerProcess): Promise<void> {
+  /** Sends requests from several sides at once until the server is gone, or until told. Throws at an answer that must not be. */
+  async run(server: ServerProcess, end: Promise<unknown> = server.exited): Promise<void> {
     const isOver = { now: false }
-    const over = server.exited.then(() => (isOver.now = true))
+    const over = end.then(() => (isOver.now = true))
     const lane = async (): Promise<void> => {
       while (!isOver.now) if (!(await this.#request(server))) return
     }
@@ -128,9 +128,6 @@ export class Load {
     }
   }
 }
-
-/** The server answered what it must not. */
-export class Wrong extends Error {}
 
 async function requestOrGone(server: ServerProcess, path: string, json: unknown): Promise<unknown> {
   let answer

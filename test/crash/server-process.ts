@@ -15,6 +15,9 @@ export interface StartOptions {
   wrapper?: readonly string[]
 }
 
+/** The server answered what it must not. */
+export class Wrong extends Error {}
+
 /** A process of the kernel's table that is the same as long as its start is. */
 interface Process {
   pid: number
@@ -59,6 +62,10 @@ export class ServerProcess {
     return signal ?? code ?? 0
   }
 
+  get pid(): number {
+    return this.#child.pid ?? 0
+  }
+
   get exited(): Promise<unknown> {
     return this.#exited
   }
@@ -76,8 +83,14 @@ export class ServerProcess {
     await this.#exited
   }
 
-  async request(method: string, path: string, json?: unknown): Promise<{ status: number; body: any }> {
+  async request(
+    method: string,
+    path: string,
+    json?: unknown,
+    more: { signal?: AbortSignal } = {}
+  ): Promise<{ status: number; body: any }> {
     const answer = await fetch(this.url + path, {
+      ...more,
       method,
       headers: {
         authorization: `Bearer ${token}`,

@@ -11,11 +11,11 @@ const token = 'a-token-of-the-test'
 /** The real server in a process of its own, from source, on a home that outlives it; ended by the signal that the test names. */
 export class RunningServer {
   readonly #child: ChildProcess
-  readonly #url: string
+  readonly url: string
 
   private constructor(child: ChildProcess, url: string) {
     this.#child = child
-    this.#url = url
+    this.url = url
   }
 
   /** `env` is put over the environment of the test; `launcher` is a command line that starts the server's. */
@@ -52,7 +52,7 @@ export class RunningServer {
 
   /** A POST of JSON when `json` is given, else a GET, unless `more` names another method; its `signal` drops the connection. */
   async request(path: string, json?: unknown, more: { method?: string; signal?: AbortSignal } = {}): Promise<Answer> {
-    const response = await fetch(`${this.#url}${path}`, {
+    const response = await fetch(`${this.url}${path}`, {
       method: json === undefined ? 'GET' : 'POST',
       ...more,
       headers: {

@@ -11,6 +11,8 @@ export interface WebServer {
   /** Method and path of each request; for a raw server, the first bytes of each connection. */
   asked: string[]
   sockets: Set<Socket>
+  /** Takes no new connections any more. */
+  stopListening: () => void
 }
 
 /** An HTTP server on an address of this machine, gone after the test. */
@@ -49,5 +51,11 @@ async function listening(server: Server, host: string, asked: string[]): Promise
     await new Promise((resolve) => server.close(resolve))
   })
   const { port } = server.address() as AddressInfo
-  return { origin: `http://${host.includes(':') ? `[${host}]` : host}:${port}`, port, asked, sockets }
+  return {
+    origin: `http://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    port,
+    asked,
+    sockets,
+    stopListening: () => void server.close()
+  }
 }

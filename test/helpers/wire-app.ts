@@ -11,6 +11,7 @@ import { connections } from '../../plugins/engine/connections.ts'
 import { errors } from '../../plugins/engine/errors.ts'
 import { frames } from '../../plugins/engine/frames.ts'
 import { healthState } from '../../plugins/engine/health-state.ts'
+import { loadShedding } from '../../plugins/engine/load-shedding.ts'
 import { createLogger } from '../../plugins/engine/logging.ts'
 import { serverOptions } from '../../plugins/engine/server-options.ts'
 import { shutdown } from '../../plugins/engine/shutdown.ts'
@@ -79,6 +80,7 @@ export async function startWireApp(options: WireOptions = {}): Promise<WireApp> 
   await app.register(errors)
   await app.register(healthState)
   await app.register(auth, { addresses, tokens, tickets })
+  await app.register(loadShedding, config)
   await app.register(shutdown, config)
   await app.register(body)
   await app.register(validation)
@@ -87,7 +89,7 @@ export async function startWireApp(options: WireOptions = {}): Promise<WireApp> 
   await app.register(websocket, config)
   await app.register(healthRoutes)
   await app.register(ticketRoutes, { scopes })
-  await app.register(tokenRoutes, { scopes })
+  await app.register(tokenRoutes, { scopes, home })
   await options.routes?.(app)
   await app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = app.server.address() as AddressInfo

@@ -1,4 +1,6 @@
-import { describe, expect, it } from 'vitest'
+import { once } from 'node:events'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { WebSocket } from 'ws'
 import { startWireApp } from '../helpers/wire-app.ts'
 
 interface TokenAnswer {
@@ -25,6 +27,82 @@ describe('/tokens', () => {
     expect((await call(`/tokens/${info.id}`, { method: 'DELETE' })).status).toBe(404)
   })
 
+  it('shows one token with its last use', async () => {
+    const { call, tokenFor } = await startWireApp()
+    const token = await tokenFor('observer')
+    const id = token.split('_')[1] as string
+    const show = async () => (await (await call(`/tokens/${id}`)).json()) as TokenAnswer & { lastUsedAt?: number }
+    expect((await show()).lastUsedAt).toBeUndefined()
+    await call('/tickets', { json: {}, token })
+    expect(await show()).toMatchObject({ id, role: 'observer', lastUsedAt: expect.any(Number) })
+    expect((await call('/tokens/0000000000000000')).status).toBe(404)
+  })
+
+  it('the last use is stored when the server stops', async () => {
+    const { app, call, log, admin } = await startWireApp()
+    await call('/tokens')
+    const rows = () => log.rows('access_tokens', {})
+    expect((await rows())[0]?.last_used_at).toBe(null)
+    vi.spyOn(log, 'close').mockResolvedValue()
+    await app.close()
+    expect((await rows())[0]).toMatchObject({ id: admin.split('_')[1], last_used_at: expect.any(Number) })
+  })
+
+  it('rotates: the old secret, its sockets and its tickets end at once, or when the overlap is over', async () => {
+    const { call, port, app, tokenFor } = await startWireApp({
+      routes: (server) => {
+        server.route({
+          method: 'GET',
+          url: '/events',
+          config: { action: 'catalogue:read' },
+          handler: async () => '',
+          wsHandler: (socket, { principal }) => {
+            server.connections.add(principal, (code, reason) => socket.close(code, reason))
+          }
+        })
+      }
+    })
+    const open = async (token: string, ...protocols: string[]) => {
+      const headers = protocols.length === 0 ? { authorization: `Bearer ${token}` } : {}
+      const socket = new WebSocket(`ws://127.0.0.1:${port}/events`, ['toolwright.v1', ...protocols], { headers })
+      onTestFinished(() => socket.terminate())
+      await once(socket, 'open')
+      return { socket, closed: once(socket, 'close').then(([code]) => code as number) }
+    }
+    const ticketOf = async (token: string) =>
+      `ticket.${((await (await call('/tickets', { json: {}, token })).json()) as { ticket: string }).ticket}`
+    const status = async (token: string) => (await call('/tickets', { json: {}, token })).status
+    const rotate = async (id: string, json: unknown) => {
+      const answer = await call(`/tokens/${id}/rotate`, { json })
+      return { status: answer.status, ...((await answer.json()) as { token: string; previousUntil?: number }) }
+    }
+
+    const first = await tokenFor('operator')
+    const id = first.split('_')[1] as string
+    const bystander = await open(await tokenFor('operator'))
+    const socket = await open(first)
+    const ticket = await ticketOf(first)
+    const second = await rotate(id, {})
+    expect(second).toMatchObject({ status: 200, id, role: 'operator', label: 'operator' })
+    expect([await status(first), await status(second.token), await socket.closed]).toEqual([401, 201, 4403])
+    await expect(open('', ticket)).rejects.toThrow('401')
+
+    const [kept, byTicket] = [await open(second.token), await open('', await ticketOf(second.token))]
+    const third = await rotate(id, { overlapMs: 1_500 })
+    expect(third.previousUntil).toBeGreaterThan(Date.now() - 1_500)
+    const fresh = await open(third.token)
+    expect([await kept.closed, await byTicket.closed, await status(second.token)]).toEqual([4403, 4403, 401])
+    expect([fresh.socket.readyState, bystander.socket.readyState]).toEqual([WebSocket.OPEN, WebSocket.OPEN])
+    expect(await status(third.token)).toBe(201)
+
+    expect((await call(`/tokens/${id}/rotate`, { method: 'POST' })).status).toBe(200)
+    for (const json of [{ overlapMs: -1 }, { overlapMs: 2_592_000_001 }, { ttlMs: 0 }, { more: 1 }, []]) {
+      expect([json, (await rotate(id, json)).status]).toEqual([json, 400])
+    }
+    expect((await rotate('preset', {})).status).toBe(404)
+    expect(app.connections.size).toBeGreaterThan(0)
+  })
+
   it('is for admins', async () => {
     const { call, tokenFor } = await startWireApp()
     for (const role of ['agent', 'observer', 'operator', 'provider'] as const) {
@@ -32,6 +110,8 @@ describe('/tokens', () => {
       for (const answer of [
         await call('/tokens', { token }),
         await call('/tokens', { json: { role: 'admin' }, token }),
+        await call('/tokens/0000000000000000', { token }),
+        await call('/tokens/0000000000000000/rotate', { json: {}, token }),
         await call('/tokens/0000000000000000', { method: 'DELETE', token })
       ]) {
         expect([role, answer.status, await answer.json()]).toMatchObject([role, 403, { error: { code: 'FORBIDDEN' } }])
@@ -71,6 +151,8 @@ describe('/tokens', () => {
         { error: { code: 'UNKNOWN_SCOPE' } }
       ])
     }
+    expect((await call(`/tokens/${inB}`, { token })).status).toBe(404)
+    expect((await call(`/tokens/${inB}/rotate`, { json: {}, token })).status).toBe(404)
     expect((await call(`/tokens/${inB}`, { method: 'DELETE', token })).status).toBe(404)
     expect((await call(`/tokens/${inA1}`, { method: 'DELETE', token })).status).toBe(204)
     expect(((await (await call('/tokens', { json: { role: 'observer' }, token })).json()) as TokenAnswer).scope).toBe(

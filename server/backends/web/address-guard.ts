@@ -15,6 +15,8 @@ export interface AddressRules {
   allow: readonly string[]
   /** Ports that may be reached; empty: every port. */
   ports: readonly number[]
+  /** The setting that `allow` comes from, for what is wrong with it; `web.allowAddresses` when absent. */
+  setting?: string
 }
 
 /** Public by its number, but answers the machines of one cloud alone. */
@@ -40,8 +42,11 @@ export class AddressGuard {
   readonly #resolve: ResolveName
 
   /** Throws for an entry of `allow` that is neither an address nor a range. */
-  constructor({ allow, ports }: AddressRules, resolve: ResolveName = (name) => systemLookup(name, { all: true })) {
-    this.#allowed = allow.map(rangeOf)
+  constructor(
+    { allow, ports, setting = 'web.allowAddresses' }: AddressRules,
+    resolve: ResolveName = (name) => systemLookup(name, { all: true })
+  ) {
+    this.#allowed = allow.map((entry) => rangeOf(entry, setting))
     this.#ports = new Set(ports)
     this.#resolve = resolve
   }
@@ -100,11 +105,11 @@ const familyOf = (family: number | 'IPv4' | 'IPv6'): number => (family === 'IPv4
 
 const blocked = (reason: string): WebError => new WebError('WEB_BLOCKED_URL', `this URL may not be fetched: ${reason}`)
 
-function rangeOf(entry: string): Range {
+function rangeOf(entry: string, setting: string): Range {
   const [address = '', bits] = entry.split('/')
   // ipaddr.js alone would take `127.1`, and a range whose length is missing.
   if (isIP(address) === 0 || (bits !== undefined && !ipaddr.isValidCIDR(entry))) {
-    throw new Error(`web.allowAddresses: ${JSON.stringify(entry)} is no address and no CIDR range`)
+    throw new Error(`${setting}: ${JSON.stringify(entry)} is no address and no CIDR range`)
   }
   if (bits !== undefined) return ipaddr.parseCIDR(entry)
   const parsed = parseAddress(address)

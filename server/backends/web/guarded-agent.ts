@@ -4,13 +4,19 @@ import type { AddressGuard } from './address-guard.ts'
 
 /**
  * An undici agent whose sockets reach only what a guard lets them (reliability.md §1.8). Redirects are not followed by it: each hop
- * goes through `guard.assertUrl` again. Destroy it when done; until then it keeps connections.
+ * goes through `guard.assertUrl` again. Destroy it when done; until then it keeps connections. `timeoutMs` is that of a connection, and of
+ * each wait for the next piece of an answer unless `options` say otherwise.
  */
-export function guardedAgent(guard: AddressGuard, { timeoutMs }: { timeoutMs: number }): Agent {
+export function guardedAgent(
+  guard: AddressGuard,
+  { timeoutMs }: { timeoutMs: number },
+  options: Omit<Agent.Options, 'connect'> = {}
+): Agent {
   const connect = buildConnector({ lookup: guard.lookup, timeout: timeoutMs, autoSelectFamily: true })
   return new Agent({
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
+    ...options,
     connect: (options, callback) => {
       try {
         // Node never looks up what is an address already.

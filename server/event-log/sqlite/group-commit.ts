@@ -5,6 +5,8 @@ import type { WireAppend } from './protocol.ts'
 /** An append that waits for its commit. */
 export interface Waiting {
   readonly append: AdmittedAppend
+  /** When it came, by the clock that never goes back, in milliseconds. */
+  readonly since: number
   resolve(events: readonly StoredEvent[]): void
   reject(error: Error): void
 }

@@ -15,6 +15,7 @@ import {
   type TableName,
   tables
 } from '../event-log.ts'
+import type { StrikeOut } from '../../json/strike-out.ts'
 import { GroupCommit, type Waiting } from './group-commit.ts'
 import { LogOpenError, type LogOpenCode } from './open-error.js'
 import type {
@@ -40,12 +41,16 @@ export interface SqliteLogOptions {
   synchronous?: 'full' | 'normal'
   /** Size of the disk reserve; 16 MiB by default, 0 for none. */
   ballastBytes?: number
+  /** Applied to all that is stored but registrations and tokens. */
+  strikeOut?: StrikeOut | undefined
   /** How often a log that cannot store looks whether it can again; 1000 by default. */
   probeMs?: number
   /** The log is beyond repair while running: nothing is acknowledged any more and the process should exit with 74. */
   onFatal?: (error: Error) => void
   onWarning?: (message: string, details: Record<string, unknown>) => void
 }
+
+type BatchListener = (appends: readonly { readonly since: number }[], now: number) => void
 
 const defaultBallastBytes = 16 * 1024 * 1024
 
@@ -90,6 +95,7 @@ export class SqliteLog implements EventLog {
   #commits = 0
   #state: LogState = 'open'
   #trouble: Trouble | 'fatal' | undefined
+  #onBatch: BatchListener | undefined
   #reopened: (() => void) | undefined
   #closed: Promise<void> | undefined
   #onClosed: (() => void) | undefined
@@ -136,10 +142,12 @@ export class SqliteLog implements EventLog {
 
   async append(request: Append): Promise<readonly StoredEvent[]> {
     this.#listeners.assertNotTelling(request.session)
-    const append = admit(request)
+    const append = admit(request, this.#options.strikeOut)
     if (this.#closed !== undefined) throw new StoreUnavailableError('the event log is closed')
     if (this.#isRefused(append)) throw new StoreUnavailableError(`the event log is unavailable (${this.#trouble})`)
-    return await new Promise((resolve, reject) => this.#queue.add({ append, resolve, reject }))
+    return await new Promise((resolve, reject) =>
+      this.#queue.add({ append, since: performance.now(), resolve, reject })
+    )
   }
 
   read(query: EventQuery): Promise<EventPage> {
@@ -180,6 +188,11 @@ export class SqliteLog implements EventLog {
 
   onCommit(listener: (events: readonly StoredEvent[]) => void): () => void {
     return this.#listeners.add(listener)
+  }
+
+  /** The listener hears of each transaction: when its appends came, and what time it is now (`performance.now`). */
+  onBatch(listener: BatchListener): void {
+    this.#onBatch = listener
   }
 
   onState(listener: (state: LogState) => void): () => void {
@@ -241,6 +254,7 @@ export class SqliteLog implements EventLog {
 
   #settle(batch: readonly Waiting[], results: readonly WireResult[]): void {
     if (results.some(({ ok }) => ok)) this.#commits += 1
+    this.#onBatch?.(batch, performance.now())
     for (const [index, waiting] of batch.entries()) {
       const result = results[index]
       if (result?.ok !== true) {
