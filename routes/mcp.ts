@@ -21,6 +21,15 @@ const headers = Type.Object({
 })
 const description =
   'Streamable HTTP of the Model Context Protocol. Refusals of the protocol itself are JSON-RPC errors, with a status of 4xx.'
+/** What the transport itself refuses. */
+const ProtocolRefusal = Type.Object(
+  {
+    jsonrpc: Type.Literal('2.0'),
+    error: Type.Object({ code: Type.Integer(), message: Type.String() }),
+    id: Type.Null()
+  },
+  { description: 'A refusal of the protocol: a JSON-RPC error.' }
+)
 /** What the transport looks at of a request. */
 const readHeaders = ['accept', 'content-type', 'mcp-session-id', 'mcp-protocol-version', 'last-event-id'] as const
 
@@ -43,6 +52,7 @@ export async function mcpRoutes(fastify: FastifyInstance): Promise<void> {
         response: {
           200: Type.String({ description: 'The response, and what belongs to it, as Server-Sent Events.' }),
           202: Type.Null({ description: 'A notification was taken.' }),
+          406: ProtocolRefusal,
           ...errorResponses('UNKNOWN_SCOPE', 'UNKNOWN_SESSION', 'RATE_LIMITED', 'OVERLOADED', 'SHUTTING_DOWN')
         }
       }
@@ -81,6 +91,8 @@ export async function mcpRoutes(fastify: FastifyInstance): Promise<void> {
       response: {
         200: Type.String(),
         204: Type.Null({ description: 'The stream of `Last-Event-ID` has ended, and nothing of it is left.' }),
+        406: ProtocolRefusal,
+        409: ProtocolRefusal,
         ...errorResponses('UNKNOWN_SCOPE', 'UNKNOWN_SESSION', 'RATE_LIMITED', 'OVERLOADED')
       }
     },

@@ -35,7 +35,7 @@ async function readBody(request) {
   return Buffer.concat(pieces)
 }
 
-const server = createServer(async (request, response) => {
+async function handle(request, response) {
   const answer = (status, value) => {
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
   }
@@ -52,7 +52,9 @@ const server = createServer(async (request, response) => {
   } catch (error) {
     return answer(500, { error: { message: error.message } })
   }
-})
+}
+
+const server = createServer((request, response) => void handle(request, response))
 
 server.listen(Number(process.argv[2] ?? 8787), '127.0.0.1', () => {
   process.stdout.write(`listening on http://127.0.0.1:${server.address().port}\n`)

@@ -31,7 +31,9 @@ export const body = fp(
     fastify.decorateRequest('bodyText', undefined)
     fastify.removeAllContentTypeParsers()
 
-    fastify.addHook('preParsing', async ({ headers }, _reply, payload) => {
+    fastify.addHook('preParsing', async ({ headers, method }, _reply, payload) => {
+      // Nothing reads the body of these.
+      if (method === 'GET' || method === 'HEAD') return payload
       const charset = /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(headers['content-type'] ?? '')?.[1]
       if (headers['content-encoding'] !== undefined || (charset !== undefined && charset.toLowerCase() !== 'utf-8')) {
         throw new RequestError('UNSUPPORTED_MEDIA_TYPE')

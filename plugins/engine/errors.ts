@@ -46,7 +46,8 @@ export function toWireError(error: unknown): RequestError {
   }
   const known = frameworkCodes.get(code)
   if (known) return new RequestError(known)
-  const isTheirs = code.startsWith('FST_') && statusCode >= 400 && statusCode < 500
+  // Fastify gives a body that broke off a status, and nothing else that is called so has one.
+  const isTheirs = (code.startsWith('FST_') || code === 'ECONNRESET') && statusCode >= 400 && statusCode < 500
   return new RequestError(isTheirs ? 'BAD_REQUEST' : 'INTERNAL', undefined, { cause: error })
 }
 

@@ -3,7 +3,7 @@ import fp from 'fastify-plugin'
 import type { Config } from '../../server/config/schema.ts'
 import { RequestError } from '../../server/errors.ts'
 import { Providers } from '../../server/executors/providers.ts'
-import { isToolOf, ProvidedTools } from '../../server/registrations/provided-tools.ts'
+import { isToolOf } from '../../server/registrations/provided-tools.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -13,6 +13,7 @@ const always: readonly ErrorCode[] = [
   'BODY_TOO_LARGE',
   'UNSUPPORTED_MEDIA_TYPE',
   'INTERNAL',
+  'OVERLOADED',
   'SHUTTING_DOWN',
   'STORE_UNAVAILABLE'
 ]

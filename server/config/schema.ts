@@ -1,11 +1,14 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { codeModeSettings, codeRuntimeSettings } from './code-settings.ts'
+import { jobsSettings, sandboxSettings, shellSettings, terminalsSettings } from './command-settings.ts'
 import { limitSettings, sheddingSettings } from './limit-settings.ts'
 import { metricsSettings, tracingSettings } from './observation-settings.ts'
 import { httpToolSettings } from './http-tool-settings.ts'
 import { mcpBridgeSettings } from './mcp-settings.ts'
 import { permissionRule } from './permission-rules.ts'
-import { presetTable, sandboxMode } from './sandbox-settings.ts'
+import { presetTable } from './sandbox-settings.ts'
 import type { Secret } from './secret.ts'
+import { bytes, choice, durationMs, integer, secret, strings } from './setting-kinds.ts'
 import { webSettings } from './web-settings.ts'
 
 /**
@@ -13,21 +16,6 @@ import { webSettings } from './web-settings.ts'
  * sizes in `Bytes`. A setting without a default is absent unless given. The environment variable of a setting is
  * `TOOLWRIGHT_<SECTION>_<KEY>` in upper snake case, unless `env` says otherwise.
  */
-const integer = (fallback: number, minimum: number, description: string, maximum = Number.MAX_SAFE_INTEGER) =>
-  Type.Integer({ default: fallback, minimum, maximum, description })
-
-/** Node's timers fire at once beyond 2^31 - 1 ms, so no duration may be longer. */
-const durationMs = (fallback: number, description: string, minimum = 1) =>
-  integer(fallback, minimum, description, 2_147_483_647)
-
-const bytes = (fallback: number, description: string) => integer(fallback, 1, description)
-const strings = (description: string, fallback: string[] = []) =>
-  Type.Array(Type.String({ minLength: 1 }), { default: fallback, description })
-const choice = <const T extends string[]>(values: [...T], fallback: T[number], description: string) =>
-  Type.Unsafe<T[number]>({ ...Type.String({ default: fallback, description }), enum: values })
-const secret = (description: string, env?: string) =>
-  Type.Unsafe<Secret>({ ...Type.String({ minLength: 1, description }), secret: true, ...(env && { env }) })
-
 export const configSchema = Type.Object({
   home: Type.String({
     default: '~/.toolwright',
@@ -130,30 +118,8 @@ export const configSchema = Type.Object({
     maxDepth: integer(32, 1, 'Scopes that may be above one that a client makes.'),
     maxRestrictions: integer(100, 0, 'Masks that clients may put on one scope.')
   }),
-  codeMode: Type.Object({
-    maxParallelSubCalls: integer(10, 1, 'Calls of one program whose bodies overlap.'),
-    maxSubCalls: integer(0, 0, 'Calls that one program may make in all; 0 is no limit.')
-  }),
-  codeRuntime: Type.Object({
-    backend: choice(
-      ['process', 'worker-thread', 'python', 'off'],
-      'process',
-      'What runs programs: TypeScript in processes, TypeScript in threads of the server (no containment), Python in processes, or nothing.'
-    ),
-    pythonPath: Type.Optional(
-      Type.String({ minLength: 1, description: 'The Python interpreter; absent: the first usual one that answers.' })
-    ),
-    computeMs: durationMs(60_000, 'Busy time of a program.'),
-    maxWallMs: durationMs(600_000, 'Time of a program by the clock; waiting for tools and approvals counts.'),
-    maxOutputBytes: integer(64 * 1024 * 1024, 4, 'Output of a program: what it prints and its value, as JSON.'),
-    maxOldGenerationSizeMb: integer(512, 1, 'JavaScript heap of a program, in MiB.'),
-    maxRssMb: integer(1_024, 1, 'Resident memory of all processes of a program, in MiB.'),
-    maxProgramBytes: bytes(1024 * 1024, 'Text of a program.'),
-    terminateGraceMs: durationMs(1_000, 'Time after which a world that was told to end counts as stuck.'),
-    spareWorlds: integer(1, 0, 'Worlds that are kept started for the next programs.', 64),
-    maxConcurrentRuns: integer(8, 1, 'Programs running at a time.'),
-    maxQueuedRuns: integer(64, 0, 'Programs waiting for their turn; beyond them a run fails with OVERLOADED.')
-  }),
+  codeMode: codeModeSettings,
+  codeRuntime: codeRuntimeSettings,
   approvals: Type.Object({
     policy: choice(['ask', 'never'], 'ask', 'Whether sessions ask people; `never` refuses what would be asked.'),
     expiryMs: durationMs(24 * 3_600_000, 'How long an ask waits for a decision; 0 is for ever.', 0)
@@ -161,48 +127,8 @@ export const configSchema = Type.Object({
   workspace: Type.Object({
     roots: strings('Directories that the `cwd` of a session may lie in; outside them it is an admin’s.')
   }),
-  shell: Type.Object({
-    executor: choice(
-      ['auto', 'bash-local', 'bash-sandbox'],
-      'auto',
-      'How bash runs; `auto` is `bash-local` on a loopback host, else `bash-sandbox`.'
-    ),
-    timeoutMs: durationMs(120_000, 'Time limit of a command that names none.'),
-    maxTimeoutMs: durationMs(600_000, 'Longest time limit that a command may name.'),
-    maxOutputBytes: bytes(64_000, 'Bytes of each output stream kept in memory.'),
-    maxSpillBytes: bytes(64 * 1024 * 1024, 'Bytes of each output stream kept in a file.'),
-    graceMs: durationMs(3_000, 'Time between SIGTERM and SIGKILL.')
-  }),
-  sandbox: Type.Object({
-    required: Type.Boolean({
-      default: false,
-      description:
-        'Nothing runs unconfined: no `bash-local`, no `danger-full-access`; without a sandbox that works there is no `bash`.'
-    }),
-    mode: choice(
-      ['read-only', 'workspace-write', 'danger-full-access'],
-      'workspace-write',
-      'What commands and file tools may write where a session has no mode of its own.'
-    ),
-    scopes: Type.Record(Type.String(), sandboxMode, {
-      default: {},
-      description: 'The mode of single scopes and all below them, by the scope’s id; the nearest counts.'
-    }),
-    hidden: strings('Files and directories that neither commands in the sandbox nor file tools can read.'),
-    network: choice(['host', 'none'], 'host', 'Whether commands in the sandbox have the network.'),
-    uid: integer(
-      61_100,
-      1,
-      'User and group that commands in the sandbox run as when the server is root.',
-      4_294_967_294
-    ),
-    environment: strings('Variables of the server that commands in the sandbox see, besides PATH, LANG, TERM and TZ.'),
-    maxProcesses: integer(256, 1, 'Processes and threads of one command in the sandbox.'),
-    maxOpenFiles: integer(1_024, 1, 'Open files of one process in the sandbox.'),
-    maxFileBytes: bytes(1024 ** 3, 'Largest file that a command in the sandbox can write.'),
-    maxMemoryBytes: integer(0, 0, 'Address space of one process in the sandbox; 0 is no limit.'),
-    maxTmpBytes: bytes(512 * 1024 * 1024, 'Size of the private /tmp of one command in the sandbox, which is memory.')
-  }),
+  shell: shellSettings,
+  sandbox: sandboxSettings,
   presets: Type.Object({
     table: presetTable
   }),
@@ -236,29 +162,8 @@ export const configSchema = Type.Object({
       'Messages of one MCP session that are kept for a client whose connection breaks.'
     )
   }),
-  terminals: Type.Object({
-    maxPerSession: integer(16, 1, 'Terminals that one session may have open.'),
-    max: integer(128, 1, 'Terminals open on the whole server; each may keep `scrollbackBytes`, twice for a while.'),
-    idleMs: durationMs(3_000, 'Silence after which a send comes back though its command may go on.'),
-    timeoutMs: durationMs(30_000, 'Longest wait of a send, and longest start of a terminal.'),
-    graceMs: durationMs(3_000, 'Time between SIGTERM and SIGKILL when a terminal is closed.'),
-    scrollbackLines: integer(10_000, 1, 'Lines that a terminal keeps.'),
-    scrollbackBytes: bytes(4 * 1024 * 1024, 'Bytes that a terminal keeps.'),
-    maxInputBytes: bytes(1024 * 1024, 'Largest text of one send.'),
-    maxResultBytes: integer(262_144, 64, 'Largest text of one result of the terminal tools.', 262_144),
-    liveBytesPerSecond: bytes(64 * 1024, 'Output a second that is sent to those who watch; the newest, in a flood.')
-  }),
-  jobs: Type.Object({
-    enableRunInBackground: Type.Boolean({
-      default: true,
-      description: 'Whether tools offer to run their work in the background.'
-    }),
-    maxConcurrentPerOwner: integer(10, 1, 'Background jobs of one session running at a time.'),
-    maxFinishedPerOwner: integer(100, 1, 'Finished jobs of one session that stay listed; the oldest make room.'),
-    maxFinished: integer(1_000, 1, 'Finished jobs of all sessions that stay listed; the oldest make room.'),
-    waitTimeoutMs: durationMs(30_000, 'How long job_output waits for the end of a job unless told.'),
-    maxWaitTimeoutMs: durationMs(600_000, 'The longest that job_output waits.')
-  }),
+  terminals: terminalsSettings,
+  jobs: jobsSettings,
   providers: Type.Object({
     graceMs: durationMs(30_000, 'How long calls under way wait for a provider that lost its socket.', 0),
     maxPendingCalls: integer(256, 1, 'Calls that one provider may have to answer.'),

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { HomeApp } from '../helpers/home-app.ts'
 import { temporaryDirectory } from '../helpers/temporary-directory.ts'
 
