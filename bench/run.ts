@@ -1,4 +1,5 @@
 // `npm run bench [-- SECTION…]`: all sections, or those named.
+import { benchBridge } from './bridge.ts'
 import { benchCode } from './code.ts'
 import { benchCommands } from './commands.ts'
 import { benchFanOut } from './fan-out.ts'
@@ -6,6 +7,8 @@ import { benchInvoke } from './invoke.ts'
 import { benchLog } from './log.ts'
 import { benchMcp } from './mcp.ts'
 import { benchPipeline } from './pipeline.ts'
+import { benchPolicies } from './policies.ts'
+import { benchProviders } from './providers.ts'
 import { benchRead } from './read.ts'
 
 const sections = new Map([
@@ -16,7 +19,10 @@ const sections = new Map([
   ['read', benchRead],
   ['code', benchCode],
   ['commands', benchCommands],
-  ['mcp', benchMcp]
+  ['mcp', benchMcp],
+  ['bridge', benchBridge],
+  ['providers', benchProviders],
+  ['policies', benchPolicies]
 ])
 const asked = process.argv.slice(2)
 const unknown = asked.filter((name) => !sections.has(name))

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
 import { Server } from '@modelcontextprotocol/sdk/server/index.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
-import { CallToolRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import { CallToolRequestSchema, ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 
 /** @type {Map<string, StreamableHTTPServerTransport>} */
 const sessions = new Map()
@@ -14,6 +14,9 @@ async function newTransport() {
     onsessioninitialized: (id) => void sessions.set(id, transport)
   })
   const server = new Server({ name: 'bench', version: '1' }, { capabilities: { tools: {} } })
+  server.setRequestHandler(ListToolsRequestSchema, () => ({
+    tools: [{ name: 'echo', description: 'Gives its text back.', inputSchema: { type: 'object' } }]
+  }))
   server.setRequestHandler(CallToolRequestSchema, ({ params }) => {
     const text = String(params.arguments?.['text'])
     return { content: [{ type: 'text', text }], structuredContent: { value: text } }

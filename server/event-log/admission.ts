@@ -3,7 +3,7 @@ import { type JsonValue, LosslessJsonError, snapshot } from '../json/lossless.ts
 import { parseJson } from '../json/parse-body.ts'
 import { stringifyJson } from '../json/serialize.ts'
 import type { StrikeOut } from '../json/strike-out.ts'
-import { type Append, type Cell, type NewEvent, tables, type TableWrite } from './event-log.ts'
+import { type Append, type NewEvent, tables, type TableWrite } from './event-log.ts'
 
 /** An event that may be written: frozen data, its text, and what the unique indexes need of it. */
 export interface AdmittedEvent {
@@ -53,19 +53,18 @@ const keptAsGiven = new Set<TableWrite['table']>(['registrations', 'access_token
 
 function struckWrite(write: TableWrite, strikeOut: StrikeOut): TableWrite {
   if (keptAsGiven.has(write.table)) return write
-  const keys = new Set<string>(tables[write.table].key)
-  const row = Object.fromEntries(
-    Object.entries(write.row).map(([column, cell]) => [
-      column,
-      typeof cell === 'string' && !keys.has(column) ? struckCell(cell, strikeOut) : cell
-    ])
-  )
-  return { ...write, row }
+  let struck: TableWrite['row'] | undefined
+  for (const [column, cell] of Object.entries(write.row)) {
+    if (typeof cell !== 'string' || (tables[write.table].key as readonly string[]).includes(column)) continue
+    const text = struckCell(cell, strikeOut)
+    if (text !== cell) struck = { ...(struck ?? write.row), [column]: text }
+  }
+  return struck === undefined ? write : { ...write, row: struck }
 }
 
-function struckCell(cell: string, strikeOut: StrikeOut): Cell {
-  if (cell.startsWith('{') || cell.startsWith('[')) return strikeOut(cell)
-  return JSON.parse(strikeOut(JSON.stringify(cell))) as string
+function struckCell(cell: string, strikeOut: StrikeOut): string {
+  const isJson = cell.startsWith('{') || cell.startsWith('[')
+  return isJson ? strikeOut(cell) : (JSON.parse(strikeOut(JSON.stringify(cell))) as string)
 }
 
 function admitEvent(event: NewEvent, index: number): AdmittedEvent {
