@@ -60,22 +60,14 @@ async function startProxy(url) {
   return proxy
 }
 
-async function conformance(url) {
+/** The scenarios for a server, or those for a client; resolves to its totals where those fail that the baseline names, and no others. */
+async function conformance(kind, args) {
   const suite = fileURLToPath(import.meta.resolve('@modelcontextprotocol/conformance/dist/index.js'))
   const baseline = join(root, '.ci/conformance-baseline.yml')
-  const args = [
-    'server',
-    '--url',
-    url,
-    '--suite',
-    'all',
-    '--expected-failures',
-    baseline,
-    '-o',
-    join(home, 'conformance')
-  ]
-  const { stdout, stderr } = await run(process.execPath, [suite, ...args], { cwd: home }).catch((error) => error)
-  const summary = stdout.slice(stdout.indexOf('=== SUMMARY ==='))
+  const output = join(home, `conformance-${kind}`)
+  const all = [suite, kind, ...args, '--expected-failures', baseline, '-o', output]
+  const { stdout, stderr } = await run(process.execPath, all, { cwd: root }).catch((error) => error)
+  const summary = stdout.slice(stdout.search(/=== (SUITE )?SUMMARY ===/))
   assert.match(summary, /Baseline check passed/, `${summary}\n${stderr}`)
   return /Total: .*/.exec(summary)?.[0]
 }
@@ -117,10 +109,14 @@ let proxy
 try {
   server = await startServer()
   proxy = await startProxy(server.url)
-  const total = await conformance(`http://127.0.0.1:${proxy.address().port}${path}`)
+  const served = ['--url', `http://127.0.0.1:${proxy.address().port}${path}`, '--suite', 'all']
+  const serverTotal = await conformance('server', served)
+  const clientTotal = await conformance('client', ['--command', 'node .ci/mcp-client.mjs', '--suite', 'core'])
   await inspector(server.url + path)
   await aiSdk(server.url + path)
-  process.stdout.write(`mcp: conformance ${total}; Inspector and AI SDK served\n`)
+  process.stdout.write(
+    `mcp: conformance of the server ${serverTotal}, of the client ${clientTotal}; Inspector and AI SDK served\n`
+  )
 } finally {
   proxy?.close()
   proxy?.closeAllConnections()

@@ -7,6 +7,9 @@ import { errorResponses } from './schemas/error-responses.ts'
 import { ImportAnswer, ImportBody } from './schemas/tools-import.ts'
 import type { TypeBoxProvider } from './schemas/type-provider.ts'
 
+/** 500 operations were seen to take a few seconds; hostile schemas may take a quarter of one each, several times. */
+const maxCheckMs = 60_000
+
 /** Tools from an OpenAPI document (api.md §3). */
 export async function toolImportRoutes(fastify: FastifyInstance): Promise<void> {
   const app = fastify.withTypeProvider<TypeBoxProvider>()
@@ -41,6 +44,7 @@ export async function toolImportRoutes(fastify: FastifyInstance): Promise<void> 
       const { tools, skipped, notes } = await importOpenApi(document as JsonValue, options, {
         schemas: app.wireSchemas,
         assertAllowed: (url) => app.httpTools.assertAllowed(url),
+        signal: AbortSignal.timeout(maxCheckMs),
         isAuthFor: (origin) => auth !== undefined && app.httpTools.credentials.isFor(auth, origin)
       })
       const named = tools.map(({ tool, operation }) => ({ name: tool.name, operation }))

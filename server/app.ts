@@ -49,6 +49,7 @@ import edit from '../plugins/tools/edit.ts'
 import glob from '../plugins/tools/glob.ts'
 import grep from '../plugins/tools/grep.ts'
 import jobToolPlugin from '../plugins/tools/jobs.ts'
+import pwsh from '../plugins/tools/pwsh.ts'
 import read from '../plugins/tools/read.ts'
 import strReplaceEditor from '../plugins/tools/str-replace-editor.ts'
 import terminalToolPlugin from '../plugins/tools/terminal.ts'
@@ -86,6 +87,7 @@ import { Tickets } from './auth/tickets.ts'
 import { AccessTokens } from './auth/tokens.ts'
 import type { Config } from './config/schema.ts'
 import { namedSecrets } from './config/named-secrets.ts'
+import { shellExecutor } from './config/shell-executor.ts'
 import type { EventLog } from './event-log/event-log.ts'
 import { openSqliteLog, SqliteLog } from './event-log/sqlite/log.ts'
 import { type StrikeOut, strikeOut as strikeOutOf } from './json/strike-out.ts'
@@ -196,7 +198,7 @@ async function compose(
   })
   // Where commands are to be confined and cannot be, there is none (backends.md §11.2).
   if (app.hasDecorator('shell')) {
-    await app.register(bash, config.jobs)
+    await app.register(shellExecutor(config) === 'pwsh-local' ? pwsh : bash, config.jobs)
     await app.register(terminalToolPlugin, { ...config.jobs, ...config.terminals })
   }
   await app.register(jobToolPlugin, config.jobs)

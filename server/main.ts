@@ -58,12 +58,15 @@ async function start(config: Config, onFatal: () => void): Promise<FastifyInstan
 /** What a person needs to get going: the address, where the token is, and one line to paste. */
 function startUpLines(config: Config, address: string): string {
   const token = adminTokenPlace(config)
-  const runsUnconfined = shellExecutor(config) === 'bash-local'
-  const call = '{"name":"bash","arguments":{"command":"echo hello","description":"Say hello"}}'
+  const executor = shellExecutor(config)
+  const tool = executor === 'pwsh-local' ? 'pwsh' : 'bash'
+  const call = `{"name":"${tool}","arguments":{"command":"echo hello","description":"Say hello"}}`
   return [
     `Toolwright is listening on ${address}`,
     `The admin token is ${token.text}`,
-    ...(runsUnconfined ? ['Shell commands run as this user and are not confined (shell.executor: bash-local)'] : []),
+    ...(executor === 'bash-sandbox'
+      ? []
+      : [`Shell commands run as this user and are not confined (shell.executor: ${executor})`]),
     `Try: curl -sS -H "Authorization: Bearer ${token.shellWord}" -H 'Content-Type: application/json' -d '${call}' ${address}/invoke`,
     ''
   ].join('\n')

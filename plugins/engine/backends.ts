@@ -17,6 +17,8 @@ import {
   unavailableSandbox
 } from '../../server/backends/sandbox/sandbox.ts'
 import { BashShell } from '../../server/backends/shell/bash-shell.ts'
+import { PwshShell } from '../../server/backends/shell/pwsh-shell.ts'
+import type { ShellOptions } from '../../server/backends/shell/command-shell.ts'
 import { SandboxShell } from '../../server/backends/shell/sandbox-shell.ts'
 import type { Shell } from '../../server/backends/shell/shell.ts'
 import { LocalSpill } from '../../server/backends/spill/local-spill.ts'
@@ -42,7 +44,7 @@ declare module '../../server/services.ts' {
 
 declare module 'fastify' {
   interface FastifyInstance extends Services {
-    /** What confines commands; undefined where nothing does (`bash-local`). */
+    /** What confines commands; undefined where nothing does (`bash-local`, `pwsh-local`). */
     sandbox: Sandbox | undefined
     privateWorkspaces: PrivateWorkspaces
   }
@@ -68,7 +70,8 @@ export const backends = fp(
     const { executor: _executor, ...limits } = config.shell
     const options = { limits, cwd: startDirectory }
     // Where commands are to be confined and cannot be, there is no shell, and so no bash.
-    if (sandbox === undefined) fastify.decorate('shell', new BashShell(subprocesses, options))
+    if (shellExecutor(config) === 'pwsh-local') fastify.decorate('shell', await openPwsh(subprocesses, options))
+    else if (sandbox === undefined) fastify.decorate('shell', new BashShell(subprocesses, options))
     else if (sandbox instanceof BwrapSandbox)
       fastify.decorate('shell', new SandboxShell(subprocesses, sandbox, options))
     const files = new LocalFiles({
@@ -99,6 +102,15 @@ export const backends = fp(
   { name: 'backends', fastify: '5.x' }
 )
 
+/** Who asks for PowerShell gets it, or no server. */
+async function openPwsh(subprocesses: Subprocesses, options: ShellOptions): Promise<Shell> {
+  try {
+    return await PwshShell.open(subprocesses, options)
+  } catch (error) {
+    throw new Error(`shell.executor is pwsh-local, and ${(error as Error).message}`, { cause: error })
+  }
+}
+
 /** Where the paths that are there really are. */
 async function canonical(paths: readonly (string | undefined)[]): Promise<string[]> {
   const found = await Promise.all(
@@ -113,7 +125,7 @@ async function openSandbox(
   config: Config,
   paths: { dataDirectory: string; hiddenPaths: readonly string[] }
 ): Promise<Sandbox | undefined> {
-  if (shellExecutor(config) === 'bash-local') return undefined
+  if (shellExecutor(config) !== 'bash-sandbox') return undefined
   const {
     uid,
     environment,

@@ -65,7 +65,7 @@ export const calls = fp(
     fastify.addHook('onReady', async () => {
       const repaired = await recover(log, { isIdempotent })
       if (repaired === 0) return
-      fastify.log.warn({ sessions: repaired }, 'the last server left sessions open; they are closed now')
+      fastify.log.info({ sessions: repaired }, 'turns that were open when the last server ended are closed now')
     })
 
     fastify.shutdown.addDrainStep(async (deadline) => {

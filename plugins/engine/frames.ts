@@ -91,10 +91,9 @@ export class FrameTable {
       for (const [type, handle] of Object.entries(family.open(connection))) handlers.set(type, handle)
     }
     return async (text) => {
-      let id: string | undefined
+      let frame: { [key: string]: JsonValue } = {}
       try {
-        const frame = parseFrame(text)
-        if (typeof frame.id === 'string' && frame.id.length <= 256) id = frame.id
+        frame = parseFrame(text)
         const known = typeof frame.type === 'string' ? this.#known.get(frame.type) : undefined
         const handle = handlers.get(frame.type as string)
         if (!known || !handle) throw new BadFrame('No frame of this type is known here.')
@@ -106,11 +105,17 @@ export class FrameTable {
         }
         await handle(frame, text as string)
       } catch (error) {
-        connection.send({ type: 'error', ...(id !== undefined && { id }), ...describe(error, connection) })
+        connection.send({ type: 'error', ...namesIn(frame), ...describe(error, connection) })
       }
     }
   }
 }
+
+/** What the client knows its frame by: a provider whose answer is none has to know which call still waits. */
+const namesIn = (frame: { [key: string]: JsonValue }): Record<string, JsonValue | undefined> =>
+  Object.fromEntries(['id', 'dispatchId'].filter((name) => isName(frame[name])).map((name) => [name, frame[name]]))
+
+const isName = (value: JsonValue | undefined): boolean => typeof value === 'string' && value.length <= 256
 
 /** The client sent something that is no frame of ours. */
 class BadFrame extends Error {}

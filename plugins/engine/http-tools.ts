@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { AddressGuard } from '../../server/backends/web/address-guard.ts'
+import { ConfigError } from '../../server/config/load.ts'
 import type { Config } from '../../server/config/schema.ts'
 import { HttpCredentials } from '../../server/executors/http-executor-credentials.ts'
 import { HttpToolClient } from '../../server/executors/http-executor-client.ts'
@@ -19,7 +20,9 @@ export const httpTools = fp(
     const { allowAddresses, signingSecretFile, credentials, ...limits } = settings
     const guard = new AddressGuard({ allow: allowAddresses, ports: [], setting: 'httpTools.allowAddresses' })
     const proofs = new HttpCredentials(credentials)
-    await proofs.check()
+    await proofs.check().catch((error: unknown) => {
+      throw new ConfigError([(error as Error).message])
+    })
     const master = await readMasterSecret(home, signingSecretFile)
     const client = new HttpToolClient({ ...limits, guard })
     fastify.decorate('httpTools', new HttpTools({ client, credentials: proofs, master }))

@@ -4,9 +4,11 @@ import fp from 'fastify-plugin'
 import { Agent } from 'undici'
 import { type McpServerSettings, sealMcpServer } from '../../server/config/mcp-settings.ts'
 import { version } from '../../server/commands/version.ts'
+import { ConfigError } from '../../server/config/load.ts'
 import type { Config } from '../../server/config/schema.ts'
 import type { BridgedServer } from '../../server/mcp/bridge/bridged-server.ts'
 import { McpBridge } from '../../server/mcp/bridge/mcp-bridge.ts'
+import { type GivenServer, resolveServer } from '../../server/mcp/bridge/server-definition.ts'
 import { StoredServers } from '../../server/mcp/bridge/stored-servers.ts'
 import { systemClock } from '../../server/registrations/idle-scopes.ts'
 
@@ -28,6 +30,8 @@ export const mcpBridge = fp(
     const { subprocesses, registry, scopes, definitionPins: pins, eventLog, liveEvents, log } = fastify
     const agent = new Agent({ headersTimeout: 0, bodyTimeout: 0, connect: { timeout: connectMs } })
     const { maxTools, maxSchemaBytes, maxConnections: maxLinks, listChangedIntervalMs } = mcp
+    const problems = Object.entries(mcp.servers).flatMap(problemsOf)
+    if (problems.length > 0) throw new ConfigError(problems)
     /** What was last told of each: much of what happens changes nothing. */
     const told = new WeakMap<BridgedServer, string>()
     const bridge = new McpBridge({
@@ -71,6 +75,16 @@ export const mcpBridge = fp(
   },
   { name: 'mcp-bridge', fastify: '5.x', dependencies: ['backends', 'events', 'tools', 'definition-pins'] }
 )
+
+/** What no schema of the settings can tell to be wrong. It is said before any server is connected to. */
+function problemsOf([name, given]: [string, GivenServer]): string[] {
+  try {
+    resolveServer(name, given)
+    return []
+  } catch (error) {
+    return [`mcp.servers: ${(error as Error).message}`]
+  }
+}
 
 /** Servers belong to the global scope, and so does the news of them. */
 function changeOf({ definition, state }: BridgedServer) {

@@ -33,6 +33,7 @@ export const mcpEndpoint = fp(
         bus: liveEvents,
         lists: new ToolLists((scope) => assemble({ scope, ...order }), definition),
         definition,
+        incomingTrace: (meta) => fastify.tracing.incoming(meta),
         toRequestError: toWireError,
         onError: (error) => log.debug({ err: error }, 'an MCP session had trouble'),
         limits: { ...ws, ...limits }

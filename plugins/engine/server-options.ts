@@ -11,7 +11,7 @@ import { isUpgrade } from './upgrade.ts'
  * What the Fastify instance itself must be made with: the limits of reliability.md §7 and the answers that come before any
  * hook. Fastify's own defaults have no time limits and echo what they did not understand.
  */
-export function serverOptions({ http }: Config, logger: Logger): FastifyHttpOptions<Server> {
+export function serverOptions({ http, drain }: Config, logger: Logger): FastifyHttpOptions<Server> {
   return {
     loggerInstance: logger,
     // Two lines for each request are for looking into something, not for every day.
@@ -22,6 +22,8 @@ export function serverOptions({ http }: Config, logger: Logger): FastifyHttpOpti
     maxRequestsPerSocket: http.maxRequestsPerSocket,
     // Kept connections without a request are closed by the keep-alive time, the others by the request's.
     connectionTimeout: 0,
+    // It also bounds the close: the drain is a part of that, and would be given up after Fastify's 10 s, with an exit code of 1.
+    pluginTimeout: Math.min(drain.preStopMs + drain.drainMs + 2 * drain.killMs + 10_000, 2_147_483_647),
     trustProxy: http.trustProxy.length > 0 ? [...http.trustProxy] : false,
     http: {
       headersTimeout: http.headersTimeoutMs,
@@ -43,7 +45,7 @@ export function serverOptions({ http }: Config, logger: Logger): FastifyHttpOpti
         .type('application/json')
         .send(JSON.stringify(errorBody(wire, request.id)))
     },
-    clientErrorHandler: answerUnreadable
+    clientErrorHandler: (error, socket) => answerUnreadable(error, socket)
   }
 }
 
@@ -54,8 +56,11 @@ function nextRequestId(): () => string {
   return () => `req-${run}-${(count += 1)}`
 }
 
-/** Answers bytes that are no HTTP request, and a request that did not arrive in time; there is no request to speak of yet. */
-function answerUnreadable(error: Error & { code?: string }, socket: Socket): void {
+/**
+ * Answers bytes that are no HTTP request, and a request that did not arrive in time; there is no request to speak of yet. `more` is
+ * header lines, each with its end.
+ */
+export function answerUnreadable(error: Error & { code?: string }, socket: Socket, more = ''): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
   const [status, reason] =
     error.code === 'HPE_HEADER_OVERFLOW'
@@ -65,6 +70,6 @@ function answerUnreadable(error: Error & { code?: string }, socket: Socket): voi
         : [400, 'Bad Request']
   const body = JSON.stringify({ error: { code: 'BAD_REQUEST', message: `${reason}.` }, requestId: null })
   socket.end(
-    `HTTP/1.1 ${status} ${reason}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`
+    `HTTP/1.1 ${status} ${reason}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n${more}Connection: close\r\n\r\n${body}`
   )
 }

@@ -24,20 +24,40 @@ export const validation = fp(
     const exact = exactValidator()
     const coercing = new Ajv({ ...options, coerceTypes: true })
     fastify.setValidatorCompiler<TSchema>(({ schema, httpPart }) => {
-      const validate = (httpPart === 'body' ? exact : coercing).compile(schema)
+      const validate = httpPart === 'body' ? exact.compile(schema) : finite(coercing.compile(schema))
       return TypeGuard.IsOptional(schema) ? orAbsent(validate) : validate
     })
   },
   { name: 'validation', fastify: '5.x' }
 )
 
-/** Fastify shows an absent body as null, and looks for the errors on the function itself. */
-function orAbsent(validate: ValidateFunction): { (data: unknown): boolean; errors: ErrorObject[] | null } {
-  const check = (data: unknown): boolean => {
+/** Fastify looks for the errors on the function itself. */
+type Validator = { (data: unknown): boolean; errors?: ErrorObject[] | null }
+
+/** Where `1e999` is read as a number it is Infinity, which ajv then takes for an integer that no bound applies to. */
+function finite(validate: ValidateFunction): Validator {
+  const check: Validator = (data: unknown): boolean => {
+    const isValid = validate(data)
+    check.errors = validate.errors ?? null
+    if (!isValid) return false
+    for (const [name, value] of Object.entries(data ?? {})) {
+      if (value !== Infinity && value !== -Infinity) continue
+      check.errors = [
+        { keyword: 'type', instancePath: `/${name}`, schemaPath: '#', params: {}, message: 'must be finite' }
+      ]
+      return false
+    }
+    return true
+  }
+  return check
+}
+
+/** Fastify shows an absent body as null. */
+function orAbsent(validate: Validator): Validator {
+  const check: Validator = (data: unknown): boolean => {
     const isValid = data === null || validate(data)
     check.errors = isValid ? null : (validate.errors ?? null)
     return isValid
   }
-  check.errors = null as ErrorObject[] | null
   return check
 }

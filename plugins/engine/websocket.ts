@@ -1,6 +1,8 @@
+import type { Socket } from 'node:net'
 import websocketPlugin from '@fastify/websocket'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { answerUnreadable } from './server-options.ts'
 import { isUpgrade } from './upgrade.ts'
 import type { Config } from '../../server/config/schema.ts'
 import { RequestError } from '../../server/errors.ts'
@@ -47,6 +49,11 @@ export const websocket = fp(
         done()
       }
     })
+
+    // What is no proper handshake is refused by the library, whose own answer would be HTML. RFC 6455 §4.2.2 asks for the version.
+    fastify.websocketServer.on('wsClientError', (error, socket) =>
+      answerUnreadable(error, socket as Socket, 'Sec-WebSocket-Version: 13\r\n')
+    )
 
     fastify.addHook('onRoute', (route) => {
       if (route.websocket || route.wsHandler) route.config = { ...route.config, takesSockets: true }

@@ -4,7 +4,7 @@ import type { Jobs, JobOutcome, JobWork } from '../../server/backends/jobs/jobs.
 import type { SendResult, Terminals, TerminalSend } from '../../server/backends/terminals/terminals.ts'
 import type { ToolDefinition } from '../../server/tools/definition.ts'
 import { AbortError } from './abort-error.ts'
-import { backgroundParameters, isForBackground } from './bash-background.ts'
+import { backgroundParameters, isForBackground } from './command-background.ts'
 import { agentOf, finalizeWithin, sessionId, terminalStatus } from './terminal-parts.ts'
 import { lastBytes, renderSent, statusText, visibleText } from './terminal-text.ts'
 

@@ -41,14 +41,16 @@ export function adminTokenPlace({ auth, home }: Config): AdminTokenPlace {
 }
 
 /**
- * Makes the admin token at the first start, unless one is preset, and writes it to `admin-token` in the home directory, mode 0600
- * (api.md §9). The file is there before the token is stored: in the other order a crash in between would leave a server that
- * nobody can talk to.
+ * Makes the admin token, unless one is preset, and writes it to `admin-token` in the home directory, mode 0600 (api.md §9): at the first
+ * start, and where the file is not there, as after a restore, since nobody could talk to the server then. The file is there before
+ * the token is stored: in the other order a crash in between would leave the same.
  */
 export async function ensureAdminToken(tokens: AccessTokens, { home }: Config): Promise<void> {
-  if (tokens.hasPreset || !tokens.isFirstStart) return
   const path = join(home, 'admin-token')
-  await tokens.create({ label: 'first admin', role: 'admin', scope: 'global' }, (token) =>
+  if (tokens.hasPreset) return
+  const held = await readFile(path, 'utf8').catch(() => undefined)
+  if (held !== undefined && (tokens.verify(held.trim()) !== undefined || tokens.hasGlobalAdmin)) return
+  await tokens.create({ label: 'admin of this directory', role: 'admin', scope: 'global' }, (token) =>
     writePrivately(home, path, token)
   )
 }

@@ -60,7 +60,6 @@ export class AccessTokens {
   readonly #live = new Map<string, LiveToken>()
   readonly #ended = new Set<() => void>()
   #lastRotation: Promise<unknown> = Promise.resolve()
-  #isFirstStart = true
 
   private constructor(log: EventLog, preset: string | undefined, now: () => number) {
     this.#log = log
@@ -75,15 +74,14 @@ export class AccessTokens {
   ): Promise<AccessTokens> {
     const tokens = new AccessTokens(log, preset, now)
     for (const row of await log.rows('access_tokens', {}, 1_000_000)) {
-      tokens.#isFirstStart = false
       if (row.revoked_at === null) tokens.#live.set(row.id as string, toLive(row))
     }
     return tokens
   }
 
-  /** Whether no token was ever stored here; then an admin token is to be made, unless one is preset. */
-  get isFirstStart(): boolean {
-    return this.#isFirstStart
+  /** Whether any stored token is good for everything. */
+  get hasGlobalAdmin(): boolean {
+    return this.list().some(({ role, scope }) => role === 'admin' && scope === 'global')
   }
 
   get hasPreset(): boolean {
@@ -168,7 +166,6 @@ export class AccessTokens {
     await this.#log.append({ writes: [{ table: 'access_tokens', op: 'insert', row }] })
     const live = toLive(row)
     this.#live.set(id, live)
-    this.#isFirstStart = false
     return { token, info: this.#show(live) }
   }
 

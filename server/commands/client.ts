@@ -155,7 +155,9 @@ export class Client {
     }
   }
 
-  #stranger(status: number): StrangerError {
+  #stranger(status: number): Error {
+    // A proxy says so of a server that is being started again, or that takes longer than the proxy waits.
+    if (exitCodeOf(status) === 69) return new UnreachableError(`cannot reach ${this.url}: a proxy answers ${status}`)
     return new StrangerError(`what answers at ${this.url} is no Toolwright server (status ${status})`)
   }
 }

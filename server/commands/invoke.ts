@@ -54,7 +54,7 @@ export const invoke = defineCommand({
   options,
   examples: [
     [`invoke bash '{"command":"ls","description":"List files"}'`, 'arguments as JSON'],
-    ['invoke read --arg path=/etc/hostname --arg limit:=5', 'arguments one by one'],
+    ['invoke read --arg file_path=/etc/hostname --arg limit:=5', 'arguments one by one'],
     ['invoke write - --session s-42 < arguments.json', 'arguments of any size']
   ],
   run: (input) =>

@@ -5,9 +5,9 @@ import { bytes, choice, durationMs, integer, strings } from './setting-kinds.ts'
 /** The section `shell`. */
 export const shellSettings = Type.Object({
   executor: choice(
-    ['auto', 'bash-local', 'bash-sandbox'],
+    ['auto', 'bash-local', 'bash-sandbox', 'pwsh-local'],
     'auto',
-    'How bash runs; `auto` is `bash-local` on a loopback host, else `bash-sandbox`.'
+    'How commands run; `auto` is `bash-local` on a loopback host, else `bash-sandbox`. `pwsh-local`: the tool `pwsh` instead of `bash`.'
   ),
   timeoutMs: durationMs(120_000, 'Time limit of a command that names none.'),
   maxTimeoutMs: durationMs(600_000, 'Longest time limit that a command may name.'),

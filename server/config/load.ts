@@ -143,7 +143,8 @@ function contradictions(config: Config): string[] {
   }
   if (config.auth.token && config.auth.tokenFile) problems.push('auth.token and auth.tokenFile are both set; set one')
   if (config.sandbox.required) {
-    if (config.shell.executor === 'bash-local') problems.push('sandbox.required forbids shell.executor bash-local')
+    const { executor } = config.shell
+    if (executor.endsWith('-local')) problems.push(`sandbox.required forbids shell.executor ${executor}`)
     if ([config.sandbox.mode, ...Object.values(config.sandbox.scopes)].includes('danger-full-access')) {
       problems.push('sandbox.required forbids the mode danger-full-access')
     }

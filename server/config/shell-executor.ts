@@ -6,7 +6,7 @@ export function shellExecutor({
   host,
   shell,
   sandbox
-}: Pick<Config, 'host' | 'shell' | 'sandbox'>): 'bash-local' | 'bash-sandbox' {
+}: Pick<Config, 'host' | 'shell' | 'sandbox'>): Exclude<Config['shell']['executor'], 'auto'> {
   if (sandbox.required) return 'bash-sandbox'
   if (shell.executor !== 'auto') return shell.executor
   return isLoopback(host) ? 'bash-local' : 'bash-sandbox'

@@ -28,6 +28,9 @@ export interface QuarantinedTool {
   readonly since: number
 }
 
+/** Told of a tool that was released. What it promises must not reject. */
+type AcceptListener = (scope: string, origin: string, name: string) => Promise<void>
+
 export interface DefinitionPinsOptions {
   log: EventLog
   /** Epoch milliseconds. */
@@ -65,7 +68,7 @@ const maxRows = 1_000_000
 export class DefinitionPins {
   readonly #options: DefinitionPinsOptions
   readonly #pins = new Map<string, Pin>()
-  readonly #listeners = new Set<(scope: string, origin: string, name: string) => void>()
+  readonly #listeners = new Set<AcceptListener>()
   readonly #changes = new InTurn()
 
   private constructor(options: DefinitionPinsOptions) {
@@ -125,19 +128,21 @@ export class DefinitionPins {
    * Releases a tool as it is now (api.md §6). With `hash` only if it is still what the operator looked at. Throws `NOT_FOUND`,
    * `APPROVAL_STALE`, or `StoreUnavailableError`.
    */
-  accept(scope: string, name: string, hash?: string): Promise<void> {
-    return this.#changes.run(async () => {
+  async accept(scope: string, name: string, hash?: string): Promise<void> {
+    const followed = await this.#changes.run(async () => {
       const pin = this.#pins.get(keyOf(scope, name))
       if (pin?.waiting === undefined) throw new RequestError('NOT_FOUND', 'No tool of this name is quarantined here.')
       const { waiting, ...rest } = pin
       if (hash !== undefined && hash !== waiting.hash) throw new RequestError('APPROVAL_STALE')
       await this.#store([{ ...rest, definition: waiting.definition, hash: waiting.hash }])
-      for (const listener of this.#listeners) listener(scope, pin.origin, name)
+      return [...this.#listeners].map((listener) => listener(scope, pin.origin, name))
     })
+    // Not in turn: what listeners do may ask for a turn itself.
+    await Promise.all(followed)
   }
 
-  /** Hears of each tool that is released; its source then registers it. Returns the undo. */
-  onAccepted(listener: (scope: string, origin: string, name: string) => void): () => void {
+  /** Hears of each tool that is released; its source then registers it, which `accept` waits for where it is told. Returns the undo. */
+  onAccepted(listener: AcceptListener): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
   }

@@ -52,13 +52,14 @@ export class ImportedTools {
   constructor(options: ImportedToolsOptions) {
     this.#options = options
     this.#stopListening = options.pins.onAccepted((scope, from, name) => {
-      if (from !== origin) return
+      if (from !== origin) return Promise.resolve()
       const release = this.#release(scope, name)
         .catch((error: unknown) =>
           options.warn('an accepted tool is not registered', { err: error, scope, tool: name })
         )
         .finally(() => this.#open.delete(release))
       this.#open.add(release)
+      return release
     })
   }
 

@@ -37,14 +37,17 @@ const charactersPerHeapMb = 16 * 1_024
  * thread forgets what was not used for long and compiles it again when it is.
  */
 export class WireSchemas {
-  readonly #thread: JobThread<Request, Answer>
+  /** New schemas have a thread of their own: hostile ones, sent one after another, would keep running calls from being checked. */
+  readonly #compiling: JobThread<Request, Answer>
+  readonly #checking: JobThread<Request, Answer>
   readonly #budgetMs: number
   readonly #maxCharacters: number
   #lastKey = 0
 
   constructor({ budgetMs = defaultBudgetMs, heapMb = defaultHeapMb }: { budgetMs?: number; heapMb?: number } = {}) {
     const entry = new URL('./ajv-thread.js', import.meta.url)
-    this.#thread = new JobThread({ entry, name: 'schemas', heapMb })
+    this.#compiling = new JobThread({ entry, name: 'schemas', heapMb })
+    this.#checking = new JobThread({ entry, name: 'schemas', heapMb })
     this.#budgetMs = budgetMs
     this.#maxCharacters = heapMb * charactersPerHeapMb
   }
@@ -53,7 +56,11 @@ export class WireSchemas {
   async compile(given: unknown, root = 'schema'): Promise<WireSchema> {
     const { schema, program } = checkWireSchema(given, root)
     const key = (this.#lastKey += 1)
-    const outcome = await this.#judge({ key, program }, this.#budgetMs)
+    const [outcome] = await Promise.all([
+      judge(this.#compiling, { key, program }, this.#budgetMs),
+      // What it does not know costs it nothing; its start must not count against the deadline of the first call.
+      this.#checking.run({ key }, this.#budgetMs)
+    ])
     const violations = violationsOf(outcome, root, 'to compile')
     if (violations.length > 0) throw new JsonSchemaError(violations)
     return {
@@ -62,31 +69,33 @@ export class WireSchemas {
     }
   }
 
-  /** Ends the thread and waits for it; what still waits for an answer rejects. */
+  /** Ends the threads and waits for them; what still waits for an answer rejects. */
   async close(): Promise<void> {
-    await this.#thread.close()
+    await Promise.all([this.#compiling.close(), this.#checking.close()])
   }
 
   async #validate(key: number, program: Program, value: JsonValue, rootLabel: string): Promise<string[]> {
     const text = stringifyJson(value)
     if (text.length > this.#maxCharacters) return [`"${formatPath(rootLabel, [])}" is too large to check`]
     const budgetMs = this.#budgetMs + text.length / charactersPerMs
-    const outcome = await this.#thread.run({ key, value: text }, budgetMs)
-    // Forgotten for others, or with a thread that was killed.
+    const outcome = await this.#checking.run({ key, value: text }, budgetMs)
+    // Not met yet, forgotten for others, or with a thread that was killed.
     const verdict =
       outcome.type === 'forgotten'
-        ? await this.#judge({ key, program, value: text }, this.#budgetMs + budgetMs)
+        ? await judge(this.#checking, { key, program, value: text }, this.#budgetMs + budgetMs)
         : outcome
     return violationsOf(verdict, rootLabel, 'to check')
-  }
-
-  /** What comes with its program is not forgotten. */
-  async #judge(request: Request & { program: Program }, budgetMs: number): Promise<Verdict> {
-    return (await this.#thread.run(request, budgetMs)) as Verdict
   }
 }
 
 type Verdict = Exclude<Answer, { type: 'forgotten' }> | Killed
+
+/** What comes with its program is not forgotten. */
+const judge = async (
+  thread: JobThread<Request, Answer>,
+  request: Request & { program: Program },
+  budgetMs: number
+): Promise<Verdict> => (await thread.run(request, budgetMs)) as Verdict
 
 function violationsOf(verdict: Verdict, root: string, work: string): string[] {
   if (verdict.type === 'valid') return []

@@ -128,7 +128,7 @@ describe('finding the server', () => {
     await once(stranger, 'listening')
     onTestFinished(() => void stranger.close())
     const other = `http://127.0.0.1:${(stranger.address() as AddressInfo).port}`
-    for (const [session, code] of Object.entries({ plain: 70, moved: 70, gate: 70, cut: 69 })) {
+    for (const [session, code] of Object.entries({ plain: 70, moved: 70, gate: 69, cut: 69 })) {
       const { exitCode, stderr } = await server.toolwright(['sessions', session, '--url', other])
       expect([session, exitCode]).toEqual([session, code])
       expect(stderr).not.toContain('\x1b')

@@ -12,6 +12,7 @@ describe('shellExecutor (reliability.md, decisions)', () => {
     [{ host: '0.0.0.0', allowRemote: 'true' }, 'bash-sandbox'],
     [{ host: '0.0.0.0', allowRemote: 'true', 'shell.executor': 'bash-local' }, 'bash-local'],
     [{ 'shell.executor': 'bash-sandbox' }, 'bash-sandbox'],
+    [{ 'shell.executor': 'pwsh-local' }, 'pwsh-local'],
     [{ 'sandbox.required': 'true' }, 'bash-sandbox']
   ])('%j is %s', (settings, executor) => {
     expect(shellExecutor(load(settings as Record<string, string>))).toBe(executor)
@@ -29,6 +30,7 @@ describe('shellExecutor (reliability.md, decisions)', () => {
 describe('the settings of the sandbox', () => {
   it.each([
     [{ 'shell.executor': 'bash-local' }, /forbids shell.executor bash-local/],
+    [{ 'shell.executor': 'pwsh-local' }, /forbids shell.executor pwsh-local/],
     [{ 'sandbox.mode': 'danger-full-access' }, /forbids the mode danger-full-access/],
     [{ 'sandbox.scopes': '{"a":"danger-full-access"}' }, /forbids the mode danger-full-access/]
   ])('required contradicts %j', (settings, message) => {

@@ -136,7 +136,8 @@ export function alive(processes: readonly Process[]): Process[] {
   return processes.filter(({ pid, start }) => now.get(pid)?.start === start && now.get(pid)?.state !== 'Z')
 }
 
-function descendantsOf(root: number): Process[] {
+/** Everything that a process has started, and what that has. */
+export function descendantsOf(root: number): Process[] {
   const rows = table()
   const family = new Set([root])
   for (let before = 0; before < family.size;) {

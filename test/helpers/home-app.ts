@@ -48,6 +48,10 @@ export class HomeApp {
     this.#admin = (await readFile(join(this.home, 'admin-token'), 'utf8')).trim()
   }
 
+  get admin(): string {
+    return this.#admin
+  }
+
   async restart(): Promise<void> {
     await this.app.close()
     await this.open()

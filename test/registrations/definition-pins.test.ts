@@ -126,7 +126,10 @@ describe('pins', () => {
   it('are released as they were looked at, once, and their source hears of it', async () => {
     const { pins } = await open()
     const heard: string[] = []
-    const undo = pins.onAccepted((...about) => heard.push(about.join(' ')))
+    const undo = pins.onAccepted(async (...about) => {
+      await pins.judge({ ...origin, origin: 'mcp:other' }, new Map())
+      heard.push(about.join(' '))
+    })
     await pins.judge(origin, named(['t', 'one']))
     await pins.judge(origin, named(['t', 'two']))
     const [looked] = pins.quarantined('global', 'mcp:s')

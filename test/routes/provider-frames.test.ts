@@ -267,6 +267,9 @@ describe('provide (api.md §5)', () => {
         expect.objectContaining({ type: 'error', code: 'BAD_FRAME' })
       ])
     }
+    // Whose answer was none is told which call still waits.
+    const refused = await provider.client.ask({ type: 'call/result', dispatchId, error: 'x' })
+    expect(refused).toMatchObject({ code: 'BAD_FRAME', dispatchId })
     for (const unknown of ['__proto__', 'constructor', dispatchId.toUpperCase()]) {
       const refusal = await provider.client.ask({ type: 'call/result', dispatchId: unknown, value: 1 })
       expect(refusal).toMatchObject({ type: 'error', dispatchId: unknown, code: 'UNKNOWN_CALL' })

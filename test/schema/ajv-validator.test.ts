@@ -411,6 +411,19 @@ describe('hostile schemas and values (S13)', () => {
     expect(await hostile.validate({ a: 1, b: 1 }, '')).toEqual([])
   })
 
+  it('values are checked while a schema is compiled', async () => {
+    const { validate } = await schemas.compile({ type: 'string' })
+    expect(await validate('a', '')).toEqual([])
+    let isOver = false
+    const compiling = schemas
+      .compile({ properties: members(1_900, () => ({ minLength: 1 })) })
+      .then(undefined, () => undefined)
+      .finally(() => (isOver = true))
+    expect(await validate(1, '')).toEqual(['"arguments" must be string'])
+    expect(isOver).toBe(false)
+    await compiling
+  })
+
   it('a schema that takes too long to compile is refused, and the next one is not', async () => {
     const pressed = new WireSchemas({ budgetMs: 1 })
     onTestFinished(() => pressed.close())

@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { temporaryDirectory } from '../helpers/temporary-directory.ts'
@@ -22,7 +21,7 @@ it(
     const home = temporaryDirectory()
     const fuzzed = await FuzzedServer.start(home)
     const operations = readOperations()
-    const frameTypes = await readFrameTypes(temporaryDirectory())
+    const frameTypes = await readFrameTypes()
     const hits = new Map<string, number>()
     const hit = (id: string): void => void hits.set(id, (hits.get(id) ?? 0) + 1)
     const statuses = new Map<number, number>()
@@ -40,8 +39,6 @@ it(
           {
             seed: seed + round,
             numRuns: perRound,
-            interruptAfterTimeLimit: 240_000,
-            markInterruptAsFailure: false,
             endOnFailure: total > 10_000
           }
         )
@@ -75,7 +72,10 @@ it(
       const waiting = targets.values()
       await Promise.all(
         Array.from({ length: lanes }, async () => {
-          for (const target of waiting) await target.run(round)
+          for (const target of waiting) {
+            await target.run(round)
+            if (target.id.startsWith('DELETE')) await fuzzed.tend()
+          }
         })
       )
       // From where all that may be kept is kept.
@@ -87,15 +87,14 @@ it(
       seed,
       rounds,
       hits: [...hits.values()].reduce((a, b) => a + b, 0),
-      statuses: Object.fromEntries([...statuses].sort()),
+      statuses: Object.fromEntries(statuses),
       early,
       late
     })
     expect([...hits.keys()].sort()).toEqual(targets.map(({ id }) => id).sort())
-    expect(late.polluted).toEqual([])
+    expect([late.polluted, late.warnings]).toEqual([[], []])
     expect((late.bytes - (early?.bytes ?? 0)) / 2 ** 20).toBeLessThan(48)
     expect(late.resources - (early?.resources ?? 0)).toBeLessThan(50)
-    expect(existsSync('/tmp/pwn')).toBe(false)
     expect((await fuzzed.server.request('/health/live')).status).toBe(200)
     expect(await fuzzed.server.end('SIGTERM')).toBe(0)
   },

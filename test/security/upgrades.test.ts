@@ -45,6 +45,17 @@ describe('S2 WebSocket upgrades', () => {
     expect(statusOf(await sendRaw(port, upgradeRequest('/nowhere', headers)))).toBe(404)
   })
 
+  it('a handshake that is none is 400 in the one shape, with the version that is spoken here', async () => {
+    const { port, admin } = await serveApp()
+    const headers = { Host: `127.0.0.1:${port}`, Authorization: `Bearer ${admin}` }
+    for (const wrong of [{ 'Sec-WebSocket-Key': 'short' }, { 'Sec-WebSocket-Version': '7' }]) {
+      const answer = await sendRaw(port, upgradeRequest('/events', { ...headers, ...wrong }))
+      expect(statusOf(answer)).toBe(400)
+      expect(answer).toContain('\r\nSec-WebSocket-Version: 13\r\n')
+      expect(answer).toMatch(/\r\n\r\n\{"error":\{"code":"BAD_REQUEST"/)
+    }
+  })
+
   it('bears extension offers with names of object members', async () => {
     const { port, admin, call } = await startWireApp({
       routes: async (app) => {

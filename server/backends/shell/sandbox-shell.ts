@@ -1,6 +1,7 @@
 import { type Sandbox, SandboxError, type SandboxPolicy } from '../sandbox/sandbox.ts'
 import type { Subprocesses } from '../subprocess/subprocess.ts'
-import { type BashOptions, BashShell } from './bash-shell.ts'
+import { BashShell } from './bash-shell.ts'
+import type { ShellOptions } from './command-shell.ts'
 import type {
   BackgroundCommand,
   RunOptions,
@@ -19,7 +20,7 @@ export class SandboxShell implements Shell {
   readonly #bash: BashShell
   readonly #sandbox: Sandbox
 
-  constructor(subprocesses: Subprocesses, sandbox: Sandbox, options: Pick<BashOptions, 'limits' | 'cwd'> = {}) {
+  constructor(subprocesses: Subprocesses, sandbox: Sandbox, options: Pick<ShellOptions, 'limits' | 'cwd'> = {}) {
     this.#sandbox = sandbox
     this.#bash = new BashShell(subprocesses, {
       ...options,

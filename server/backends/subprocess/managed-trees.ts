@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash, randomBytes, randomInt } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -9,6 +9,7 @@ import { membersOf, processRow, ProcessTable, sendSignal, TREE_VARIABLE } from '
 import { resolveExecutable } from './resolve-executable.ts'
 import { type OutputMode, type ProcessHandle, SpawnError, type SpawnSpec, type Subprocesses } from './subprocess.ts'
 import { TreeHandle } from './tree-handle.ts'
+import { treeMark } from './tree-mark.js'
 
 /** The longest delay that a timer takes. */
 const MAX_TIMER_MS = 2_147_483_647
@@ -33,7 +34,10 @@ interface Thread {
 
 /** Subprocesses, owned by a thread of their own (tree-thread.js); here are their handles (backends.md §2). */
 export class ManagedTrees implements Subprocesses {
-  readonly #prefix: string
+  /** The data directory's number in the marks of trees. */
+  readonly #directory: number
+  /** The same of the last tree. At first any: another instance in this process counts on its own. */
+  #lastTree = randomInt(2 ** 22)
   readonly #start = processRow(process.pid)?.start ?? ''
   readonly #spillDirectory: string
   readonly #live = new Map<number, TreeHandle>()
@@ -47,7 +51,7 @@ export class ManagedTrees implements Subprocesses {
   }
 
   constructor({ dataDirectory, spillRoot = tmpdir() }: ManagedTreesOptions) {
-    this.#prefix = createHash('sha256').update(resolve(dataDirectory)).digest('hex').slice(0, 12)
+    this.#directory = createHash('sha256').update(resolve(dataDirectory)).digest().readUIntBE(0, 3) >>> 6
     this.#spillDirectory = join(spillRoot, `toolwright-output-${process.pid}-${randomBytes(8).toString('hex')}`)
     process.on('exit', this.#onProcessExit)
     // Right away: it takes a while, which the first command should not have to wait for.
@@ -58,7 +62,7 @@ export class ManagedTrees implements Subprocesses {
     if (this.#disposal !== undefined) throw new SpawnError('processes are no longer started: the server is stopping')
     checkSpec(spec)
     const id = this.#nextId++
-    const marker = `${this.#prefix}.${process.pid}.${this.#start}.${randomBytes(12).toString('hex')}`
+    const marker = treeMark({ directory: this.#directory, server: process.pid, tree: ++this.#lastTree })
     const handle = new TreeHandle(id, marker, spec, { post: (message) => this.#post(message), read: this.#read })
     this.#live.set(id, handle)
     this.#post({ type: 'spawn', spec: this.#threadSpec(id, marker, spec) })
@@ -71,7 +75,7 @@ export class ManagedTrees implements Subprocesses {
 
   /** Ends what a server that died on the same data directory left running; how many processes that were (reliability.md R8). */
   endStrays(): Promise<number> {
-    return this.#ask((request) => ({ type: 'sweep', request, prefix: this.#prefix }))
+    return this.#ask((request) => ({ type: 'sweep', request, directory: this.#directory }))
   }
 
   dispose(): Promise<void> {
@@ -99,11 +103,11 @@ export class ManagedTrees implements Subprocesses {
   }
 
   #threadSpec(id: number, marker: string, spec: SpawnSpec): ThreadSpec {
-    const { argv, cwd, stdin, graceMs, drainMs = graceMs } = spec
+    const { argv, cwd, stdin, graceMs, drainMs = graceMs, marksLimits = false } = spec
     const env = childEnvironment({ ...spec.env, [TREE_VARIABLE]: marker })
     const [stdout, stderr] = [this.#threadOutput(spec.stdout), this.#threadOutput(spec.stderr)]
     const liveBytesPerSecond = spec.live?.bytesPerSecond ?? 0
-    return { id, argv, cwd, env, marker, stdin, stdout, stderr, graceMs, drainMs, liveBytesPerSecond }
+    return { id, argv, cwd, env, marker, marksLimits, stdin, stdout, stderr, graceMs, drainMs, liveBytesPerSecond }
   }
 
   #threadOutput(mode: OutputMode): ThreadOutput {

@@ -11,7 +11,7 @@ export type ToThread =
   | { type: 'stdin'; id: number; data: Uint8Array | null }
   /** So many bytes of a piped stream were taken by its reader. */
   | { type: 'taken'; id: number; stream: StreamName; bytes: number }
-  | { type: 'sweep'; request: number; prefix: string }
+  | { type: 'sweep'; request: number; directory: number }
 
 /** A SpawnSpec as data, with the whole environment. */
 export interface ThreadSpec {
@@ -19,8 +19,10 @@ export interface ThreadSpec {
   argv: readonly [string, ...string[]]
   cwd: string
   env: Record<string, string>
-  /** The value of TOOLWRIGHT_TREE in `env`. */
+  /** The value of TOOLWRIGHT_TREE in `env`: see tree-mark.js. */
   marker: string
+  /** Whether `marker` is to be a limit too: see marked-command.js. */
+  marksLimits: boolean
   stdin: 'ignore' | 'pipe' | { data: string | Uint8Array }
   stdout: ThreadOutput
   stderr: ThreadOutput
@@ -64,7 +66,8 @@ export interface ProcessRow {
   start: string
   /** Ended, and only waiting to be collected by its parent. */
   zombie: boolean
-  marker: string | undefined
+  /** Of its environment and of its limits. */
+  markers: readonly string[]
 }
 
 /** What identifies a tree in the process table. */

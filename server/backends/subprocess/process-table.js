@@ -2,10 +2,16 @@ import { readFileSync, readdirSync } from 'node:fs'
 
 /** @import { ProcessRow, TreeIdentity } from './messages.ts' */
 
-/** The variable that every process of a tree inherits: how one that left the process group is found (reliability.md §3.5). */
+/**
+ * The variable that every process of a tree inherits: how one that left the process group is found (reliability.md §3.5). The same mark is
+ * its limit of real-time computing (marked-command.js), which also a process without environment has.
+ */
 export const TREE_VARIABLE = 'TOOLWRIGHT_TREE'
 
 const markerInEnvironment = new RegExp(`(?:^|\\0)${TREE_VARIABLE}=([^\\0]*)`)
+
+/** The limit that marks, out of /proc/<pid>/limits: a number or `unlimited`. @param {string} limits */
+export const rttimeIn = (limits) => /^Max realtime timeout +\S+ +(\S+)/m.exec(limits)?.[1]
 
 /** @param {string} path */
 function readProc(path) {
@@ -19,7 +25,7 @@ function readProc(path) {
 
 /**
  * @param {string | number} pid
- * @returns {Omit<ProcessRow, 'marker'> | undefined} undefined when there is no such process
+ * @returns {Omit<ProcessRow, 'markers'> | undefined} undefined when there is no such process
  */
 export function processRow(pid) {
   const stat = readProc(`/proc/${pid}/stat`)
@@ -38,11 +44,11 @@ export function processRow(pid) {
 
 /** Reads the process table again and again. Each look costs about 0.1 ms a process; what cannot change is read once. */
 export class ProcessTable {
-  /** @type {Map<number, { start: string, marker: string | undefined }>} */
+  /** @type {Map<number, { start: string, markers: readonly string[] }>} */
   #markers = new Map()
   #earliest
 
-  /** @param {{ since?: string }} [options] start time before which no process is asked for its marker; default all are */
+  /** @param {{ since?: string }} [options] start time before which no process is asked for its markers; default all are */
   constructor({ since = '0' } = {}) {
     this.#earliest = Number(since)
   }
@@ -51,23 +57,26 @@ export class ProcessTable {
   look() {
     const pids = readdirSync('/proc').filter((name) => /^[0-9]+$/.test(name))
     const rows = pids.flatMap((pid) => processRow(pid) ?? [])
-    const found = rows.map((row) => ({ ...row, marker: this.#markerOf(row) }))
+    const found = rows.map((row) => ({ ...row, markers: this.#markersOf(row) }))
     const living = new Set(rows.map((row) => row.pid))
     for (const pid of this.#markers.keys()) if (!living.has(pid)) this.#markers.delete(pid)
     return found
   }
 
-  /** @param {Omit<ProcessRow, 'marker'>} row */
-  #markerOf({ pid, parent, start, zombie }) {
+  /** @param {Omit<ProcessRow, 'markers'>} row */
+  #markersOf({ pid, parent, start, zombie }) {
     const seen = this.#markers.get(pid)
-    if (seen?.start === start) return seen.marker
-    if (zombie || Number(start) < this.#earliest) return undefined
+    if (seen?.start === start) return seen.markers
+    if (zombie || Number(start) < this.#earliest) return []
     const environment = readProc(`/proc/${pid}/environ`)
-    const marker = markerInEnvironment.exec(environment ?? '')?.[1]
+    const inEnvironment = markerInEnvironment.exec(environment ?? '')?.[1]
+    const limit = rttimeIn(readProc(`/proc/${pid}/limits`) ?? '')
+    const markers = [inEnvironment, limit].flatMap((mark) => (mark === undefined || mark === 'unlimited' ? [] : [mark]))
     // Not to be remembered: nothing is to be seen between two programs, and a child of this process may not be its own yet.
-    const isFinal = marker !== undefined || (environment !== undefined && environment !== '' && parent !== process.pid)
-    if (isFinal) this.#markers.set(pid, { start, marker })
-    return marker
+    const hasEnvironment = environment !== undefined && environment !== ''
+    const isFinal = hasEnvironment && (markers.length > 0 || parent !== process.pid)
+    if (isFinal) this.#markers.set(pid, { start, markers })
+    return markers
   }
 }
 
@@ -90,7 +99,7 @@ export function membersOf(table, tree, known = new Map()) {
     for (const row of table) {
       if (row.zombie || members.has(row.pid)) continue
       const isMember =
-        row.marker === tree.marker ||
+        row.markers.includes(tree.marker) ||
         known.get(row.pid) === row.start ||
         sessions.has(row.session) ||
         members.has(row.parent)

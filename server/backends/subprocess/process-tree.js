@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs'
 import { execa } from 'execa'
 import { LiveFeed } from './live-feed.js'
+import { markedCommand } from './marked-command.js'
 import { OutputCollector } from './output-collector.js'
 import { OutputPipe } from './output-pipe.js'
 import { membersOf, processRow, sendSignal } from './process-table.js'
@@ -53,9 +54,9 @@ export class ProcessTree {
   }
 
   start() {
-    const { argv, cwd, env, stdin, id, marker } = this.spec
+    const { argv, cwd, env, stdin, id, marker, marksLimits } = this.spec
     if (!isDirectory(cwd)) return this.#fail(`the working directory ${JSON.stringify(cwd)} is not there`)
-    const [file, ...args] = argv
+    const [file, ...args] = marksLimits ? markedCommand(argv, marker, { cwd, env }) : argv
     const subprocess = execa(file, args, {
       cwd,
       env,

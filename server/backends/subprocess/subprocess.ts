@@ -34,6 +34,11 @@ export interface SpawnSpec {
   drainMs?: number
   /** Aborting terminates the tree; already aborted, `spawn` throws. */
   signal?: AbortSignal
+  /**
+   * Marks the tree by a resource limit too, so that what drops its environment and its session is ended all the same (reliability.md §3.5):
+   * for programs that may leave things behind, as it costs a millisecond. Where it cannot be done it is left out.
+   */
+  marksLimits?: boolean
   /** Put over the scrubbed environment of the server; `undefined` removes a name. */
   env?: Readonly<Record<string, string | undefined>>
   /**

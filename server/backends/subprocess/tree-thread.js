@@ -63,6 +63,6 @@ port.on('message', (/** @type {ToThread} */ message) => {
     case 'taken':
       return trees.get(message.id)?.taken(message.stream, message.bytes)
     case 'sweep':
-      return void endStrays(message.prefix).then((ended) => post({ type: 'swept', request: message.request, ended }))
+      return void endStrays(message.directory).then((ended) => post({ type: 'swept', request: message.request, ended }))
   }
 })

@@ -72,6 +72,7 @@ export class Connection {
       stdout: 'pipe',
       stderr: { maxBytes: MAX_STDERR_BYTES },
       graceMs: GRACE_MS,
+      marksLimits: true,
       // Whatever the server's own Node was told is not meant for this one.
       env: { NODE_OPTIONS: undefined }
     })

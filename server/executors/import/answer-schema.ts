@@ -5,8 +5,8 @@ import { isJsonType } from './parameters.ts'
 import { entriesOf, isObject, LeftOut, member } from './references.ts'
 
 /**
- * The schema of what an operation answers when it succeeds, if the document says it for each success: JSON of a schema, or nothing, which
- * is `null`. Undefined when it says nothing of use. Throws `LeftOut` for schemas that cannot be said in JSON Schema 2020-12.
+ * The schema of what an operation answers when it succeeds, if the document says it for each success: JSON of a schema, or nothing by its
+ * status, which is `null`. Undefined when it says nothing of use. Throws `LeftOut` for schemas that cannot be said in JSON Schema 2020-12.
  */
 export function answerSchemaOf(
   { given, method }: Operation,
@@ -18,9 +18,11 @@ export function answerSchemaOf(
   if (successes.length === 0) return undefined
   const lowering = new SchemaLowering({ ...options, direction: 'response' })
   const schemas: JsonValue[] = []
-  for (const [, response] of successes) {
+  for (const [status, response] of successes) {
     const content = entriesOf(member(options.references.object(response, 'a response'), 'content'))
     if (content.length === 0) {
+      // Many documents state no content where there is some, and the call has had its effect.
+      if (status !== '204' && status !== '205') return undefined
       schemas.push({ type: 'null' })
       continue
     }

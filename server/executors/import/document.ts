@@ -39,7 +39,7 @@ async function parseText(text: string): Promise<JsonValue> {
     return parseJson(/^\s*\{/.test(text) ? text : await yamlInTurn(text), { maxDepth })
   } catch (error) {
     if (!(error instanceof JsonTextError)) throw error
-    throw refused(`cannot be read: ${error.message}`)
+    throw refused(`cannot be read: ${error.message.replace(/\.$/, '')}`)
   }
 }
 

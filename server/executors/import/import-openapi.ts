@@ -37,6 +37,8 @@ export interface ImportChecks {
   readonly assertAllowed: (url: URL) => void
   /** Whether a server may get the credentials that were named. */
   readonly isAuthFor: (origin: string) => boolean
+  /** Ends an import whose schemas take too long to check. */
+  readonly signal: AbortSignal
 }
 
 export interface ImportedTool {
@@ -63,8 +65,8 @@ const idempotent: ReadonlySet<Method> = new Set([...safe, 'PUT', 'DELETE'])
 
 /**
  * Makes tools of the operations of an OpenAPI document of version 3.0 or 3.1 (api.md §3): text (JSON or YAML) or parsed. Nothing is
- * registered, and nothing is fetched. Rejects with `INVALID_DEFINITION` for what is no such document, and for a selection of none, or of
- * more than 500 operations.
+ * registered, and nothing is fetched. Rejects with `INVALID_DEFINITION` for what is no such document, for a selection of none, or of
+ * more than 500 operations, and when the signal aborts.
  */
 export async function importOpenApi(
   given: JsonValue,
@@ -91,6 +93,7 @@ export async function importOpenApi(
   const names = toolNames(operations, prefix)
   let unproven = 0
   for (const operation of operations) {
+    if (checks.signal.aborted) throw invalid('The schemas of the document take too long to check. Use "include".')
     const context: Context = {
       ...{ document, references, options, checks },
       name: names.get(operation) as string,

@@ -100,7 +100,12 @@ export class Meters {
     const now = this.#now()
     known.own.configure(own, now)
     known.tree.configure(tree, now)
-    for (const name of known.tools.keys()) if (!tools.has(name)) known.tools.delete(name)
+    for (const [name, meter] of known.tools) {
+      if (tools.has(name)) continue
+      // Who waits for it goes on, and who runs still counts if it is limited again.
+      meter.configure({}, now)
+      if (meter.running === 0 && meter.waiting === 0) known.tools.delete(name)
+    }
     for (const [name, each] of tools) {
       const meter = known.tools.get(name)
       if (meter === undefined) known.tools.set(name, toolMeter(scope, name, each, now))

@@ -85,6 +85,7 @@ export class BridgedServer {
     this.#undos = [
       pins.onAccepted((scope, origin) => {
         if (scope === this.#origin.scope && origin === this.#origin.origin) void this.#reapply()
+        return Promise.resolve()
       }),
       registry.onChange(() => this.#scopeLinks.prune(parts.isLive))
     ]

@@ -10,8 +10,16 @@ import type { Sealed } from './server-definition.ts'
 
 /** The end of a session is told to its server, but not waited for longer. */
 const goodbyeMs = 2_000
-/** Between two openings of the stream of notices: a server can ask for it to be taken up again at once, for ever. */
+/** Between two openings of one stream: a server can ask for it to be taken up again at once, for ever. */
 const streamPauseMs = 1_000
+/** Longest wait between two attempts to have the stream of notices again. */
+const maxStreamPauseMs = 30_000
+
+/** The message whose sending a request of the SDK belongs to: an answer is taken up again under it, the notices under `initialized`. */
+interface Sending {
+  readonly id: number | string | undefined
+  streamOpenedAt: number
+}
 
 export interface HttpTransportOptions {
   readonly url: URL
@@ -21,6 +29,8 @@ export interface HttpTransportOptions {
   readonly maxMessageBytes: number
   /** After which a response that nobody waits for any more is let go. */
   readonly responseTimeoutMs: number
+  /** The stream of notices had broken off: what the server told meanwhile is lost. */
+  readonly onNoticesMissed: () => void
 }
 
 /**
@@ -30,35 +40,24 @@ export interface HttpTransportOptions {
 export class HttpTransport extends StreamableHTTPClientTransport implements LinkTransport {
   readonly #options: HttpTransportOptions
   readonly #underway = new Map<number | string, AbortController>()
-  readonly #request: AsyncLocalStorage<number | string | undefined>
+  readonly #sending: AsyncLocalStorage<Sending>
+  #hasNotices = false
   #end: Promise<boolean> | undefined
 
   constructor(options: HttpTransportOptions) {
-    const request = new AsyncLocalStorage<number | string | undefined>()
-    let streamOpenedAt = -Infinity
-    const doFetch: FetchLike = async (url, init) => {
-      const id = request.getStore()
-      if (init?.method === 'GET') {
-        const pause = streamOpenedAt + streamPauseMs - performance.now()
-        if (pause > 0) await sleep(pause, undefined, { ...(init.signal && { signal: init.signal }), ref: false })
-        streamOpenedAt = performance.now()
-      }
-      const answer = id === undefined ? undefined : this.#answerOf(id, init?.signal ?? undefined)
-      const onEnd = (): void => answer?.release()
-      try {
-        const signal = answer === undefined ? {} : { signal: answer.signal }
-        const response = await undiciFetch(url, { ...(init as object), ...signal, dispatcher: options.agent })
-        const { maxMessageBytes } = options
-        return boundedResponse(response, { maxMessageBytes, answers: typeof id === 'number' ? id : undefined, onEnd })
-      } catch (error) {
-        onEnd()
-        throw error
-      }
+    const sending = new AsyncLocalStorage<Sending>()
+    const doFetch: FetchLike = (url, init = {}) => {
+      const of = sending.getStore()
+      // The SDK would send it under a signal that is aborted by then, and the server keep a session that nobody has.
+      if (init.method === 'DELETE')
+        return this.#fetch(url, { ...init, signal: AbortSignal.timeout(goodbyeMs) }, undefined)
+      if (init.method !== 'GET' || of === undefined) return this.#fetch(url, init, of?.id)
+      return of.id === undefined ? this.#openNotices(url, init, of) : this.#openStream(url, init, of)
     }
     const headers = Object.entries(options.headers).map(([name, value]) => [name, value.reveal()])
     super(options.url, { fetch: doFetch, requestInit: { headers: Object.fromEntries(headers) } })
     this.#options = options
-    this.#request = request
+    this.#sending = sending
   }
 
   override async send(
@@ -67,7 +66,7 @@ export class HttpTransport extends StreamableHTTPClientTransport implements Link
   ): Promise<void> {
     const id = 'method' in message && 'id' in message ? message.id : undefined
     try {
-      await this.#request.run(id, () => super.send(message, options))
+      await this.#sending.run({ id, streamOpenedAt: -Infinity }, () => super.send(message, options))
     } finally {
       const cancelled = 'method' in message && message.method === 'notifications/cancelled'
       // Told or not, nobody waits for that answer any more.
@@ -78,6 +77,44 @@ export class HttpTransport extends StreamableHTTPClientTransport implements Link
   end(): Promise<boolean> {
     this.#end ??= this.#sayGoodbye()
     return this.#end
+  }
+
+  async #fetch(url: string | URL, init: RequestInit, id: number | string | undefined): Promise<Response> {
+    const { agent, maxMessageBytes } = this.#options
+    const answer = id === undefined ? undefined : this.#answerOf(id, init.signal ?? undefined)
+    const onEnd = (): void => answer?.release()
+    try {
+      const signal = answer === undefined ? {} : { signal: answer.signal }
+      const response = await undiciFetch(url, { ...(init as object), ...signal, dispatcher: agent })
+      return boundedResponse(response, { maxMessageBytes, answers: typeof id === 'number' ? id : undefined, onEnd })
+    } catch (error) {
+      onEnd()
+      throw error
+    }
+  }
+
+  async #openStream(url: string | URL, init: RequestInit, of: Sending): Promise<Response> {
+    await pause(of.streamOpenedAt + streamPauseMs - performance.now(), init.signal)
+    of.streamOpenedAt = performance.now()
+    return this.#fetch(url, init, of.id)
+  }
+
+  /**
+   * One that broke off is asked for until it is there again: the SDK gives up after two attempts, and a server that was away for longer
+   * would never be asked for its tools again, as its calls go on to work.
+   */
+  async #openNotices(url: string | URL, init: RequestInit, of: Sending): Promise<Response> {
+    for (let delayMs = streamPauseMs; ; delayMs = Math.min(2 * delayMs, maxStreamPauseMs)) {
+      const response = await this.#openStream(url, init, of).catch((error: unknown) => {
+        if (!this.#hasNotices || init.signal?.aborted === true) throw error
+      })
+      // 404: it knows the session no more, which reading its tools will tell.
+      if (this.#hasNotices && (response?.ok === true || response?.status === 404)) this.#options.onNoticesMissed()
+      this.#hasNotices ||= response?.ok === true
+      if (response !== undefined && (response.status < 500 || !this.#hasNotices)) return response
+      await response?.body?.cancel()
+      await pause(delayMs, init.signal)
+    }
   }
 
   /** Bounds the time of one answer, by a deadline, by its cancellation and by the end of the connection. */
@@ -106,4 +143,8 @@ export class HttpTransport extends StreamableHTTPClientTransport implements Link
     await this.close()
     return true
   }
+}
+
+async function pause(delayMs: number, signal: AbortSignal | null | undefined): Promise<void> {
+  if (delayMs > 0) await sleep(delayMs, undefined, { ...(signal && { signal }), ref: false })
 }

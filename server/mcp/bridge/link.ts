@@ -189,7 +189,8 @@ export class Link {
       const refusal = refusalOf(error.code)
       if (refusal !== undefined) return refused(refusal)
       if (error.code === connectionClosed && this.#isClosed) return connectionLost(error)
-      if (error.code === requestTimeout) {
+      // The SDK's own, which says so: some servers use the code for something else.
+      if (error.code === requestTimeout && Object.hasOwn(Object(error.data), 'timeout')) {
         return new McpBridgeError('MCP_TIMEOUT', `the MCP server did not answer within ${timeoutMs} ms`, {
           cause: error
         })

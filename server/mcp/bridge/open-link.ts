@@ -38,7 +38,10 @@ export async function openLink(
     const { url, headers, toolCallTimeoutMs } = server
     // Its own deadlines come first: this one lets go of what is left.
     const responseTimeoutMs = Math.max(toolCallTimeoutMs, connectTimeoutMs) + 1_000
-    const transport = new HttpTransport({ url, headers, agent: parts.agent, maxMessageBytes, responseTimeoutMs })
+    const { onListChanged: onNoticesMissed } = options
+    const transport = new HttpTransport({
+      ...{ url, headers, agent: parts.agent, maxMessageBytes, responseTimeoutMs, onNoticesMissed }
+    })
     return Link.open({ ...common, transport })
   }
   const { subprocesses } = parts

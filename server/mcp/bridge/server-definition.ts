@@ -109,7 +109,7 @@ export function resolveServer(name: string, given: GivenServer): ServerDefinitio
     Array.from(new Headers(Object.entries(headers).map(([key, value]) => [key, value.reveal()])))
   } catch {
     // The reason quotes the value.
-    throw invalid(name, 'headers has what is no header')
+    throw invalid(name, 'headers: a name or a value that cannot be sent (values are of Latin-1)')
   }
   return { ...common, transport: 'streamable-http', url, headers }
 }

@@ -35,3 +35,12 @@ export function progressTokenOf({ params }: JSONRPCRequest): string | number | u
   const token = params?._meta?.progressToken
   return typeof token === 'string' || typeof token === 'number' ? token : undefined
 }
+
+/** The trace that a request belongs to: the members of its `_meta` that have the names of the headers of HTTP. */
+export function traceMetaOf({ params }: JSONRPCRequest): { traceparent?: string; tracestate?: string } {
+  const { traceparent, tracestate } = params?._meta ?? {}
+  return {
+    ...(typeof traceparent === 'string' && { traceparent }),
+    ...(typeof tracestate === 'string' && { tracestate })
+  }
+}

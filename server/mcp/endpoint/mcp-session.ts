@@ -1,13 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Server } from '@modelcontextprotocol/sdk/server/index.js'
-import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js'
 import {
   CancelledNotificationSchema,
   type JSONRPCRequest,
   type LoggingLevel,
   LoggingLevelSchema,
-  type RequestId,
-  SetLevelRequestSchema
+  type RequestId
 } from '@modelcontextprotocol/sdk/types.js'
 import type { RequestError } from '../../errors.ts'
 import type { EventBus } from '../../events/bus.ts'
@@ -17,9 +15,10 @@ import type { Scope } from '../../scopes/scope.ts'
 import type { Sessions } from '../../sessions/sessions.ts'
 import type { ToolDefinition } from '../../tools/definition.ts'
 import { callResult } from './call-result.ts'
-import { type CallExtra, callRequest, progressTokenOf } from './call-params.ts'
+import { type CallExtra, callRequest, progressTokenOf, traceMetaOf } from './call-params.ts'
 import { RecentMessages } from './event-store.ts'
 import { fromRequestError, ProtocolError, rpcCodes } from './protocol-error.ts'
+import { SessionTransport } from './session-transport.ts'
 import { type StreamLimits, Streams } from './streams.ts'
 import type { ToolLists } from './tool-lists.ts'
 
@@ -36,6 +35,8 @@ export interface McpSessionParts {
   bus: EventBus
   lists: ToolLists
   definition: (name: string, scope: Scope) => ToolDefinition | undefined
+  /** The `trace` of a call, by the members of its `_meta`. */
+  incomingTrace: (meta: { traceparent?: string; tracestate?: string }) => unknown
   /** Any error as one that may be shown. */
   toRequestError: (error: unknown) => RequestError
   /** Hears what went wrong inside, and what the transport complains of. */
@@ -54,7 +55,7 @@ export class McpSession {
   owner: Owner
   readonly streams: Streams
   readonly recent: RecentMessages
-  readonly transport: WebStandardStreamableHTTPServerTransport
+  readonly transport: SessionTransport
   /** Milliseconds of the monotonic clock. */
   usedAt = performance.now()
   readonly #parts: McpSessionParts
@@ -72,7 +73,7 @@ export class McpSession {
     this.#parts = parts
     this.streams = new Streams(parts.limits)
     this.recent = new RecentMessages(parts.limits.maxReplayBytes)
-    this.transport = new WebStandardStreamableHTTPServerTransport({
+    this.transport = new SessionTransport({
       sessionIdGenerator: () => place.id,
       eventStore: this.recent,
       keepAliveMs: parts.limits.pingIntervalMs,
@@ -92,10 +93,7 @@ export class McpSession {
       onClosed()
     }
     this.#server.fallbackRequestHandler = (request, extra) => this.#answer(request, extra)
-    this.#server.setRequestHandler(SetLevelRequestSchema, ({ params }) => {
-      this.#level = params.level
-      return {}
-    })
+    this.#server.removeRequestHandler('logging/setLevel')
     // Instead of the SDK's own, which knows no request 0 and would leave the stream of a cancelled call open for ever.
     this.#server.setNotificationHandler(CancelledNotificationSchema, ({ params }) => {
       if (params.requestId !== undefined) this.#running.get(params.requestId)?.abort()
@@ -174,13 +172,16 @@ export class McpSession {
         return { tools: [...this.#parts.lists.of(this.scope).tools] }
       case 'tools/call':
         return this.#call(request, extra)
+      case 'logging/setLevel':
+        this.#level = loggingLevel(request)
+        return {}
       default:
         throw new ProtocolError(rpcCodes.methodNotFound, 'Method not found')
     }
   }
 
   async #call(request: JSONRPCRequest, extra: CallExtra): Promise<JsonObject> {
-    const { sessions, invocations, definition } = this.#parts
+    const { sessions, invocations, definition, incomingTrace } = this.#parts
     const call = callRequest(request, extra)
     const controller = new AbortController()
     const abort = (): void => controller.abort()
@@ -190,7 +191,10 @@ export class McpSession {
     try {
       const session = await sessions.open(this.scope, this.id)
       const by = { tokenId: this.owner.tokenId, scope: this.scope.id }
-      const { callId, answer } = invocations.begin({ ...call, session, by, caller: callerOf(controller.signal) })
+      const { callId, answer } = invocations.begin({
+        ...{ ...call, session, by, trace: incomingTrace(traceMetaOf(request)) },
+        caller: callerOf(controller.signal)
+      })
       stopTelling = this.#tellProgress(callId, call.name, progressTokenOf(request), extra)
       return callResult(await answer, definition(call.name, this.scope)?.output.schema)
     } finally {
@@ -229,6 +233,15 @@ export class McpSession {
     const levels: readonly string[] = LoggingLevelSchema.options
     return this.#level !== undefined && levels.indexOf(this.#level) <= levels.indexOf('info')
   }
+}
+
+function loggingLevel({ params }: JSONRPCRequest): LoggingLevel {
+  const level = LoggingLevelSchema.safeParse(params?.['level'])
+  if (level.success) return level.data
+  throw new ProtocolError(
+    rpcCodes.invalidParams,
+    `params.level must be one of ${LoggingLevelSchema.options.join(', ')}`
+  )
 }
 
 /** Cancelled means that who waited has left: over MCP a lost connection does not. */

@@ -2,6 +2,7 @@ import type { RequestError } from '../../errors.ts'
 
 /** The codes of JSON-RPC and of MCP that this endpoint answers with. */
 export const rpcCodes = {
+  invalidRequest: -32_600,
   invalidParams: -32_602,
   methodNotFound: -32_601,
   internal: -32_603,

@@ -1,7 +1,8 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { type BashLimits, BashShell } from '../../../server/backends/shell/bash-shell.ts'
+import { BashShell } from '../../../server/backends/shell/bash-shell.ts'
+import type { ShellLimits } from '../../../server/backends/shell/command-shell.ts'
 import { ManagedTrees } from '../../../server/backends/subprocess/managed-trees.ts'
 import { processesWith, uniqueSleep } from '../../helpers/processes.ts'
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts'
@@ -10,7 +11,7 @@ import { until } from '../../helpers/until.ts'
 const trees = new ManagedTrees({ dataDirectory: import.meta.dirname })
 afterAll(() => trees.dispose())
 
-function open(limits: Partial<BashLimits> = {}) {
+function open(limits: Partial<ShellLimits> = {}) {
   const directory = temporaryDirectory()
   const shell = new BashShell(trees, { cwd: directory, limits: { graceMs: 300, ...limits } })
   const start = (command: string) => shell.start(shell.resolve({ command }))
@@ -58,6 +59,17 @@ describe('run', () => {
     controller.abort()
     writeFileSync(join(directory, 'go'), '')
     expect(await running).toMatchObject({ timedOut: true, aborted: false, exitCode: 0, signal: null })
+  })
+
+  it('ends, with a command that is aborted, also what has neither its environment nor its session nor its parent', async () => {
+    const sleep = uniqueSleep()
+    const { run } = open()
+    const abort = new AbortController()
+    const running = run(`env -i setsid sh -c '(sleep ${sleep} >/dev/null 2>&1 &)'; sleep 60`, abort.signal)
+    await until(() => processesWith(sleep).some((line) => line.startsWith('sleep ')))
+    abort.abort()
+    expect((await running).aborted).toBe(true)
+    expect(processesWith(sleep)).toEqual([])
   })
 
   it('is told when nothing of an ended command runs any more', async () => {

@@ -50,23 +50,27 @@ describe('starting', () => {
     expect(() => open().bash('true', { graceMs })).toThrow(RangeError)
   })
 
-  it('rejects done for a missing program, pid −1, and signals are no-ops', async () => {
-    const { trees, bash, directory } = open()
-    const handle = trees.spawn({
-      ...bash('true'),
-      argv: ['no-such-program'],
-      cwd: directory,
-      stdin: 'ignore',
-      stdout: 'pipe',
-      stderr: 'pipe',
-      graceMs: 100
-    })
-    await expect(handle.done).rejects.toThrow(SpawnError)
-    await expect(handle.done).rejects.toThrow(/no-such-program/)
-    expect(await handle.started).toBe(-1)
-    handle.terminate()
-    expect(await handle.waitForExit()).toBe(true)
-  })
+  it.each([false, true])(
+    'rejects done for a missing program, pid −1, and signals are no-ops (marked: %s)',
+    async (marksLimits) => {
+      const { trees, bash, directory } = open()
+      const handle = trees.spawn({
+        ...bash('true'),
+        marksLimits,
+        argv: ['no-such-program'],
+        cwd: directory,
+        stdin: 'ignore',
+        stdout: 'pipe',
+        stderr: 'pipe',
+        graceMs: 100
+      })
+      await expect(handle.done).rejects.toThrow(SpawnError)
+      await expect(handle.done).rejects.toThrow(/no-such-program/)
+      expect(await handle.started).toBe(-1)
+      handle.terminate()
+      expect(await handle.waitForExit()).toBe(true)
+    }
+  )
 
   it('tells a missing directory from a missing program', async () => {
     const { bash, directory } = open()
@@ -287,6 +291,44 @@ describe('ending', () => {
     expect(processesWith(sleep)).toEqual([])
   })
 
+  it('ends what dropped its environment, its session and its parent', async () => {
+    const [timed, left] = [uniqueSleep(), uniqueSleep()]
+    const hidden = (seconds: string) => `env -i setsid sh -c '(sleep ${seconds} &)'`
+    const { trees, ...own } = openOwn()
+    const bash = (command: string) => own.bash(command, { marksLimits: true })
+    // The mark is theirs still, and no other tree's.
+    const ended = bash(`${hidden(timed)}; sleep 60`)
+    await bash(hidden(left)).done
+    const runs = (seconds: string) => processesWith(seconds).some((line) => line.startsWith('sleep '))
+    await until(() => runs(timed) && runs(left))
+    ended.terminate()
+    expect(await ended.waitForExit(AbortSignal.timeout(10_000))).toBe(true)
+    expect([timed, left].map((seconds) => processesWith(seconds).length)).toEqual([0, 1])
+    await trees.dispose()
+    expect(processesWith(left)).toEqual([])
+  })
+
+  it('marks by the environment alone where the limit is set already, as for a server that a command of another started', async () => {
+    const sleep = uniqueSleep()
+    const program = `
+      import { ManagedTrees } from ${JSON.stringify(join(import.meta.dirname, '../../../server/backends/subprocess/managed-trees.ts'))}
+      const trees = new ManagedTrees({ dataDirectory: process.cwd() })
+      const handle = trees.spawn({ argv: ['bash', '-c', 'setsid sleep ${sleep} & ulimit -R; wait'], cwd: '/', stdin: 'ignore', stdout: 'pipe', stderr: 'pipe', graceMs: 300, marksLimits: true })
+      handle.stdout.once('data', (chunk) => { process.stdout.write(chunk); handle.terminate() })
+      await handle.waitForExit()
+      await trees.dispose()`
+    const { stdout } = await execa('/usr/bin/prlimit', [
+      '--rttime=5000000000000000000:5000000000000000000',
+      'npx',
+      'tsx',
+      '--input-type=module',
+      '-e',
+      program
+    ])
+    expect(stdout).toBe('5000000000000000000')
+    expect(processesWith(sleep)).toEqual([])
+  })
+
   it('ends at disposal the daemon of a command that was over long before', async () => {
     const sleep = uniqueSleep()
     const { trees, bash } = openOwn()
@@ -310,9 +352,9 @@ describe('ending', () => {
     const program = `
       import { ManagedTrees } from ${JSON.stringify(join(import.meta.dirname, '../../../server/backends/subprocess/managed-trees.ts'))}
       const trees = new ManagedTrees({ dataDirectory: process.cwd() })
-      const spec = { cwd: '/', stdin: 'ignore', stdout: 'pipe', stderr: 'pipe', graceMs: 1000 }
+      const spec = { cwd: '/', stdin: 'ignore', stdout: 'pipe', stderr: 'pipe', graceMs: 1000, marksLimits: true }
       const run = (command) => trees.spawn({ ...spec, argv: ['bash', '-c', command] })
-      const handle = run('sleep ${inGroup} & setsid sleep ${escaped} & echo up; wait')
+      const handle = run('sleep ${inGroup} & setsid sleep ${escaped} & env -i setsid sh -c "(sleep ${escaped} &)"; echo up; wait')
       handle.stdout.once('data', () => { for (let i = 0; i < 5; i++) run('sleep ${starting}; true'); setTimeout(() => process.exit(7), 15) })`
     const result = await execa('npx', ['tsx', '--input-type=module', '-e', program], { reject: false })
     expect(result.exitCode).toBe(7)
@@ -328,13 +370,13 @@ describe('ending', () => {
     const program = `
       import { ManagedTrees } from ${JSON.stringify(join(import.meta.dirname, '../../../server/backends/subprocess/managed-trees.ts'))}
       const trees = new ManagedTrees({ dataDirectory: ${JSON.stringify(directory)} })
-      const handle = trees.spawn({ argv: ['bash', '-c', 'sleep ${left} & setsid sleep ${left} & echo up; wait'], cwd: '/', stdin: 'ignore', stdout: 'pipe', stderr: 'pipe', graceMs: 1000 })
+      const handle = trees.spawn({ argv: ['bash', '-c', 'sleep ${left} & setsid sleep ${left} & env -i setsid sleep ${left} & echo up; wait'], cwd: '/', stdin: 'ignore', stdout: 'pipe', stderr: 'pipe', graceMs: 1000, marksLimits: true })
       handle.stdout.once('data', () => process.kill(process.pid, 'SIGKILL'))`
     await execa('npx', ['tsx', '--input-type=module', '-e', program], { reject: false })
     bash(`sleep ${ours}`)
     await until(() => processesWith(`sleep ${ours}`).length > 0)
-    expect(processesWith(`sleep ${left}`).length).toBeGreaterThanOrEqual(2)
-    expect(await trees.endStrays()).toBeGreaterThanOrEqual(2)
+    expect(processesWith(`sleep ${left}`).length).toBeGreaterThanOrEqual(3)
+    expect(await trees.endStrays()).toBeGreaterThanOrEqual(3)
     expect(processesWith(`sleep ${left}`)).toEqual([])
     expect(processesWith(`sleep ${ours}`).length).toBeGreaterThan(0)
   })

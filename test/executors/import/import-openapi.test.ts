@@ -16,13 +16,18 @@ const pets = parse(yaml) as JsonValue
 const schemas = new WireSchemas()
 afterAll(() => schemas.close())
 
-const run = (document: JsonValue, options: ImportOptions = {}): Promise<ImportReport> =>
+const run = (
+  document: JsonValue,
+  options: ImportOptions = {},
+  signal = new AbortController().signal
+): Promise<ImportReport> =>
   importOpenApi(document, options, {
     schemas,
     assertAllowed: (url) => {
       if (url.hostname === 'blocked.example') throw new HttpToolError('HTTP_TOOL_BLOCKED', 'blocked', 'none')
     },
-    isAuthFor: (origin) => origin === 'https://pets.example'
+    isAuthFor: (origin) => origin === 'https://pets.example',
+    signal
   })
 
 const document = (paths: JsonValue, more: Record<string, JsonValue> = {}): JsonValue => ({
@@ -176,6 +181,24 @@ describe('a hostile document', () => {
     ]
   ])('%s is refused', async (_name, given) => {
     await expect(run(given)).rejects.toMatchObject({ code: 'INVALID_DEFINITION' })
+  })
+
+  it('an answer of which no content is stated may be any; that of a 204 is nothing', async () => {
+    const responses = (...statuses: string[]): JsonValue => ({
+      get: { responses: Object.fromEntries(statuses.map((status) => [status, { description: 'done' }])) }
+    })
+    const { tools } = await run(
+      document({ '/a': responses('200'), '/b': responses('204'), '/c': responses('204', '201') })
+    )
+    expect(tools.map(({ tool }) => tool.output)).toEqual([undefined, { schema: { type: 'null' } }, undefined])
+  })
+
+  it('schemas that take too long to check end the import', async () => {
+    const paths = { '/x': { get: { responses: {} } } }
+    await expect(run(document(paths), {}, AbortSignal.abort())).rejects.toMatchObject({
+      code: 'INVALID_DEFINITION',
+      message: expect.stringContaining('too long')
+    })
   })
 
   it('5,000 operations are too many at once, and some of them are not', async () => {

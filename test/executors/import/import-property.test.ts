@@ -96,7 +96,7 @@ it('every tool that is imported can be registered, under a name of its own, and 
       const report = await importOpenApi(
         document as unknown as JsonValue,
         {},
-        { schemas, assertAllowed: () => {}, isAuthFor: () => false }
+        { schemas, assertAllowed: () => {}, isAuthFor: () => false, signal: new AbortController().signal }
       )
       const operations = Object.values(document.paths).flatMap((item) => Object.keys(item)).length
       expect(report.tools.length + report.skipped.length).toBe(operations)

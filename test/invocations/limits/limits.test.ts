@@ -229,6 +229,26 @@ describe('what is set at run time', () => {
     expect(fixture.ask({ scope: fixture.a })).toMatchObject(['RATE_LIMITED', { limit: 'scope.rate' }])
   })
 
+  it('a tool’s limit that is taken back lets in who waits for it; set again, it counts who still runs', () => {
+    const fixture = new Fixture()
+    const { admission } = fixture
+    const tools = ['bash']
+    admission.meters.set(fixture.team, { tools: { bash: { concurrency: 1 } } })
+    const first = admission.request({ scope: fixture.a, tools })
+    const second = admission.request({ scope: fixture.b, tools })
+    expect([first.isHeld, second.isHeld]).toEqual([true, false])
+    admission.meters.set(fixture.team, {})
+    admission.letIn()
+    expect(second.isHeld).toBe(true)
+    expect(fixture.used({ scope: fixture.a }, 'tool.concurrency')).toEqual([])
+    admission.meters.set(fixture.team, { tools: { bash: { concurrency: 2 } } })
+    expect(fixture.used({ scope: fixture.a }, 'tool.concurrency')).toEqual([2])
+    expect(fixture.ask({ scope: fixture.a, tools })).toBe('waits')
+    first.release()
+    second.release()
+    expect(fixture.used({ scope: fixture.a }, 'tool.concurrency')).toEqual([1])
+  })
+
   it('ends with its scope: another one of its id begins anew', () => {
     const fixture = new Fixture()
     fixture.admission.meters.set(fixture.a, { concurrency: 0, queue: 0 })

@@ -115,6 +115,62 @@ describe('a server over streamable HTTP (backends.md §10)', () => {
     expect(upstream.transports.size).toBe(0)
   })
 
+  it('a session is ended also where the connection comes to nothing', async () => {
+    const ended: unknown[] = []
+    const odd = await listening(async (request, response) => {
+      const session = request.headers['mcp-session-id']
+      if (request.method === 'DELETE') return void (ended.push(session), response.end())
+      const { id, method, params } = await bodyOf(request)
+      if (method !== 'initialize') return response.writeHead(500).end()
+      const version = request.url === '/old' ? '1999-01-01' : params.protocolVersion
+      const serverInfo = { name: 'odd', version: '1' }
+      const result = { protocolVersion: version, capabilities: {}, serverInfo }
+      response.setHeader('mcp-session-id', `of ${request.url}`).setHeader('content-type', 'application/json')
+      response.end(JSON.stringify({ jsonrpc: '2.0', id, result }))
+    })
+    const reconnect = { enabled: false }
+    const app = await open({
+      old: http(`${odd.url}/old`, { reconnect }),
+      deaf: http(`${odd.url}/deaf`, { reconnect })
+    })
+    expect((await app.ask('GET', '/mcp-servers/old')).body.lastError).toMatch(/1999-01-01/)
+    await until(() => ended.length === 2)
+    expect(ended.toSorted()).toEqual(['of /deaf', 'of /old'])
+  })
+
+  it('the notices of a server that was away come again, and its tools are read then', async () => {
+    let [asked, isAway, tool] = [0, false, 'first']
+    const notices: ServerResponse[] = []
+    const restarted = await listening(async (request, response) => {
+      if (request.method === 'GET') {
+        asked += 1
+        // The SDK alone gives up after two.
+        isAway &&= asked < 4
+        if (isAway) return response.writeHead(502).end()
+        notices.push(response)
+        return response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+      }
+      const { id, method, params } = await bodyOf(request)
+      if (id === undefined) return response.writeHead(202).end()
+      const serverInfo = { name: 'restarted', version: '1' }
+      const result =
+        method === 'initialize'
+          ? { protocolVersion: params.protocolVersion, capabilities: { tools: { listChanged: true } }, serverInfo }
+          : { tools: [{ name: tool, inputSchema: { type: 'object' } }] }
+      response.setHeader('content-type', 'application/json').end(JSON.stringify({ jsonrpc: '2.0', id, result }))
+    })
+    const app = await open({ away: http(restarted.url) })
+    const tools = async (): Promise<string[]> =>
+      (await app.ask('GET', '/mcp-servers/away')).body.tools.map((given: { tool: string }) => given.tool)
+    await until(() => notices.length === 1)
+    expect(await tools()).toEqual(['first'])
+    tool = 'second'
+    isAway = true
+    notices[0]!.destroy()
+    await until(async () => (await tools())[0] === 'second', 30_000)
+    expect(notices).toHaveLength(2)
+  }, 60_000)
+
   it('S8 answers that break off, lie or lead elsewhere are typed errors', async () => {
     const canary = await listening((_request, response) => response.end('reached'))
     let reached = 0
@@ -128,6 +184,10 @@ describe('a server over streamable HTTP (backends.md §10)', () => {
       other: (id) => ({ body: JSON.stringify({ jsonrpc: '2.0', id: id + 1_000, result: { content: [] } }) }),
       html: () => ({ head: { 'content-type': 'text/html' }, body: '<html>' }),
       away: () => ({ status: 307, head: { location: `${canary.url}/elsewhere` }, body: '' }),
+      // What the SDK says itself when an answer is late, and some servers of a session.
+      spoof: (id) => ({
+        body: JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32_001, message: 'no session' } })
+      }),
       busy: () => ({ status: 503, body: 'too many sessions' }),
       auth: () => ({
         status: 401,
@@ -144,9 +204,7 @@ describe('a server over streamable HTTP (backends.md §10)', () => {
     }
     const evil = await listening(async (request, response) => {
       if (request.method !== 'POST') return response.writeHead(405).end()
-      const chunks: Buffer[] = []
-      for await (const chunk of request) chunks.push(chunk as Buffer)
-      const { id, method, params } = JSON.parse(Buffer.concat(chunks).toString())
+      const { id, method, params } = await bodyOf(request)
       const send = (result: unknown) => {
         response
           .writeHead(200, { 'content-type': 'application/json' })
@@ -173,6 +231,7 @@ describe('a server over streamable HTTP (backends.md §10)', () => {
       ended: 'MCP_CONNECTION_LOST',
       html: 'MCP_ERROR',
       away: 'MCP_ERROR',
+      spoof: 'MCP_ERROR',
       busy: 'MCP_ERROR',
       auth: 'MCP_ERROR',
       deep: 'MCP_TOO_LARGE',
@@ -246,6 +305,12 @@ describe('real servers', () => {
     expect((await call(app, 'mcp__files__read_text_file', {})).isError).toBe(true)
   })
 })
+
+async function bodyOf(request: IncomingMessage): Promise<any> {
+  const chunks: Buffer[] = []
+  for await (const chunk of request) chunks.push(chunk as Buffer)
+  return JSON.parse(Buffer.concat(chunks).toString())
+}
 
 async function listening(
   handle: (request: IncomingMessage, response: ServerResponse) => unknown

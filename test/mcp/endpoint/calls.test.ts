@@ -164,3 +164,35 @@ it('a value that is no object, a block that MCP does not know, and one that is t
     { type: 'text', text: 't' }
   ])
 })
+
+it('a request under the id of one that runs is refused; each gets its own answer, and no stream stays open', async () => {
+  const app = await startApp()
+  const goOn = talker(app)
+  const session = await openSession(app.served)
+  const first = postMcp(app.served, toolCall(5, 'talk'), { session })
+  await first
+  for (const message of [toolCall(5, 'echo'), { jsonrpc: '2.0', id: 5, method: 'ping' }]) {
+    const refused = await postMcp(app.served, message, { session })
+    expect([refused.status, await refused.json()]).toMatchObject([400, { error: { code: -32_600 }, id: null }])
+  }
+  const text = { ...toolCall(5, 'echo', { n: 'text' }), id: '5' }
+  expect((await lastMessage(postMcp(app.served, text, { session }))).id).toBe('5')
+  goOn()
+  expect((await lastMessage(first)).result.structuredContent).toEqual({ value: 'said' })
+  // It is free again, also after one that the transport did not take.
+  const refused = await postMcp(app.served, toolCall(5, 'echo'), { session, headers: { accept: 'text/plain' } })
+  expect(refused.status).toBe(406)
+  expect((await lastMessage(postMcp(app.served, toolCall(5, 'echo'), { session }))).id).toBe(5)
+})
+
+it('a task that is asked for is passed over, and a level that is none is an error of the parameters', async () => {
+  const app = await startApp()
+  const session = await openSession(app.served)
+  const call = { ...toolCall(1, 'echo'), params: { name: 'echo', arguments: {}, task: { ttl: 1_000 } } }
+  const { result } = await lastMessage(postMcp(app.served, call, { session }))
+  expect(result._meta.callId).toEqual(expect.any(String))
+  for (const params of [{ level: 'loud' }, { level: 1 }, undefined]) {
+    const message = { jsonrpc: '2.0', id: 2, method: 'logging/setLevel', ...(params && { params }) }
+    expect((await lastMessage(postMcp(app.served, message, { session }))).error.code).toBe(-32_602)
+  }
+})

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { CodedError, type ErrorCode, errorTable, RequestError } from '../../../server/errors.ts'
 import { StoreUnavailableError } from '../../../server/event-log/event-log.ts'
+import { toWireError } from '../../../plugins/engine/errors.ts'
 import { sendRaw } from '../../helpers/raw-http.ts'
 import { startWireApp } from '../../helpers/wire-app.ts'
 
@@ -99,7 +100,7 @@ describe('errors', () => {
     for (const [path, method, allowed] of [
       ['/tokens', 'PUT', 'GET, HEAD, POST'],
       ['/tokens?limit=1', 'DELETE', 'GET, HEAD, POST'],
-      ['/tokens/x', 'GET', 'DELETE'],
+      ['/tokens/x', 'PUT', 'DELETE, GET, HEAD'],
       ['/tickets', 'GET', 'POST'],
       ['/tickets', 'OPTIONS', 'POST'],
       ['/health/live', 'POST', 'GET, HEAD']
@@ -123,6 +124,12 @@ describe('errors', () => {
         requestId: expect.any(String)
       })
     }
+  })
+
+  it('a body that its client broke off is no fault of the server', () => {
+    const aborted = Object.assign(new Error('aborted'), { code: 'ECONNRESET' })
+    expect(toWireError(Object.assign(aborted, { statusCode: 400 })).code).toBe('BAD_REQUEST')
+    expect(toWireError(Object.assign(new Error('of a backend'), { code: 'ECONNRESET' })).code).toBe('INTERNAL')
   })
 
   it('no CORS is offered', async () => {

@@ -12,6 +12,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { incomingTrace, traceHeaders } from '../../../plugins/engine/trace-headers.ts'
 import type { RunContext } from '../../../server/pipeline/execution.ts'
 import { TestApp } from '../../helpers/app.ts'
+import { lastMessage, openSession, postMcp, toolCall } from '../../helpers/mcp-client.ts'
 import { serveApp } from '../../helpers/served-app.ts'
 import { until } from '../../helpers/until.ts'
 
@@ -96,6 +97,21 @@ describe('spans', () => {
       { name: 'boom', callId: 'b2' }
     ]
     await app.post('/invoke/batch', { calls }, { traceparent })
+    // Over MCP the request's `_meta` has the place of the headers; what is not as the standard says is ignored.
+    const session = await openSession(app.served)
+    const traced = async (id: number, meta: unknown): Promise<ReadableSpan | undefined> => {
+      const call = { ...toolCall(id, 'echo'), params: { name: 'echo', _meta: meta } }
+      const { result } = await lastMessage(postMcp(app.served, call, { session }))
+      return spansOf(result._meta.callId).call
+    }
+    expect((await traced(1, { traceparent, tracestate: 'v=1' }))?.parentSpanContext).toMatchObject({
+      ...{ traceId, spanId: parentId }
+    })
+    for (const meta of [{}, { traceparent: 7 }, { traceparent: 'nonsense', tracestate: [] }]) {
+      const span = await traced(2, meta)
+      expect([span?.name, span?.parentSpanContext]).toEqual(['toolwright.call', undefined])
+    }
+
     for (const id of ['b1', 'b2', 'sub']) expect(spansOf(id).call?.spanContext().traceId).toBe(traceId)
     const outer = spansOf('b2').stages.find(({ name }) => name === 'toolwright.dispatch')
     expect(spansOf('sub').call?.parentSpanContext?.spanId).toBe(idOf(outer))

@@ -2,8 +2,9 @@ import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
 import { bashTool } from '../../../plugins/tools/bash.ts'
-import { parseCommand, renderCommand } from '../../../plugins/tools/bash-text.ts'
-import { type BashLimits, BashShell } from '../../../server/backends/shell/bash-shell.ts'
+import { parseCommand, renderCommand } from '../../../plugins/tools/command-text.ts'
+import { BashShell } from '../../../server/backends/shell/bash-shell.ts'
+import type { ShellLimits } from '../../../server/backends/shell/command-shell.ts'
 import type { ShellRunResult } from '../../../server/backends/shell/shell.ts'
 import { ManagedTrees } from '../../../server/backends/subprocess/managed-trees.ts'
 import type { RunContext } from '../../../server/pipeline/execution.ts'
@@ -17,7 +18,7 @@ type Value = ShellRunResult & { kind: string }
 const trees = new ManagedTrees({ dataDirectory: import.meta.dirname })
 afterAll(() => trees.dispose())
 
-function open(limits: Partial<BashLimits> = {}) {
+function open(limits: Partial<ShellLimits> = {}) {
   const cwd = temporaryDirectory()
   const shell = new BashShell(trees, { limits: { graceMs: 500, ...limits } })
   const tool = bashTool({ shell, workspaces: { cwdOf: () => cwd, home: '/home/of/toolwright' } })

@@ -6,7 +6,8 @@ import { jobTools } from '../../../plugins/tools/jobs.ts'
 import { capText } from '../../../plugins/tools/jobs-text.ts'
 import { JobRegistry } from '../../../server/backends/jobs/job-registry.ts'
 import type { JobWork } from '../../../server/backends/jobs/jobs.ts'
-import { type BashLimits, BashShell } from '../../../server/backends/shell/bash-shell.ts'
+import { BashShell } from '../../../server/backends/shell/bash-shell.ts'
+import type { ShellLimits } from '../../../server/backends/shell/command-shell.ts'
 import { ManagedTrees } from '../../../server/backends/subprocess/managed-trees.ts'
 import type { RunContext } from '../../../server/pipeline/execution.ts'
 import type { ToolResult } from '../../../server/pipeline/result.ts'
@@ -19,7 +20,7 @@ const trees = new ManagedTrees({ dataDirectory: import.meta.dirname })
 afterAll(() => trees.dispose())
 
 /** `bash`, `job_output`, `job_list` and `job_kill` over real processes; `call` gives value and text of a call of agent A. */
-function open(limits: Partial<BashLimits> = {}) {
+function open(limits: Partial<ShellLimits> = {}) {
   const cwd = temporaryDirectory()
   const completed: string[] = []
   const jobs = new JobRegistry({

@@ -114,11 +114,21 @@ function checkAnswer(answer: Buffer): void {
   if (!Number.isInteger(status)) throw wrong('it is no HTTP')
   if (status >= 500 && status !== 503) throw wrong('no request may be answered so')
   if (status < 400) return
-  const [head = '', body = ''] = [text.slice(0, text.indexOf('\r\n\r\n')), text.slice(text.indexOf('\r\n\r\n') + 4)]
+  const end = text.indexOf('\r\n\r\n')
+  const [head, body] = [text.slice(0, end), text.slice(end + 4)]
   const length = Number(/^content-length: (\d+)$/im.exec(head)?.[1])
-  if (bare.has(status) && ['', '0\r\n\r\n'].includes(body) && !/^content-type/im.test(head)) return
+  if (bare.has(status) && !/^content-(type|length: [1-9])/im.test(head)) return
   // Of a HEAD there is no body; what was cut off says nothing.
   if (Buffer.byteLength(body, 'latin1') < length) return
-  const parsed: any = JSON.parse(Buffer.from(body.slice(0, length), 'latin1').toString())
+  const parsed: any = jsonOf(Buffer.from(body.slice(0, length), 'latin1').toString())
+  if (parsed === undefined) throw wrong('it is not of the form of errors')
   if (parsed.jsonrpc !== '2.0') checkError(parsed, status, wrong)
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
 }

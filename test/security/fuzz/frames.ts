@@ -1,4 +1,7 @@
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import * as fc from 'fast-check'
 import { type RawData, WebSocket } from 'ws'
 import { type FrameType, FrameTable } from '../../../plugins/engine/frames.ts'
@@ -9,10 +12,11 @@ import { ProvidedTool } from '../../../routes/schemas/provider-frames.ts'
 import { until } from '../../helpers/until.ts'
 import type { FuzzedServer } from './fuzzed-server.ts'
 import { pools } from './requests.ts'
-import { almostValid, hostile, hostileString, valid } from './values.ts'
+import { almostValid, hostile, hostileString, valid, wellFormed } from './values.ts'
 
 /** Every type of frame that the server takes, as its parts add them when they are registered. */
-export async function readFrameTypes(home: string): Promise<Map<string, FrameType>> {
+export async function readFrameTypes(): Promise<Map<string, FrameType>> {
+  const home = mkdtempSync(join(tmpdir(), 'toolwright-frames-'))
   const types = new Map<string, FrameType>()
   const { add } = FrameTable.prototype
   FrameTable.prototype.add = function (family) {
@@ -25,6 +29,7 @@ export async function readFrameTypes(home: string): Promise<Map<string, FrameTyp
     await app.close()
   } finally {
     FrameTable.prototype.add = add
+    rmSync(home, { recursive: true, force: true })
   }
   return types
 }
@@ -43,11 +48,11 @@ export function framesOf({ schema }: FrameType): fc.Arbitrary<string | Buffer> {
     { arbitrary: frame.map(text), weight: 6 },
     { arbitrary: almostValid(frame).map(text), weight: 6 },
     hostile.map(text),
-    hostileString.map((value) => value.toWellFormed()),
+    hostileString.map(wellFormed),
     fc.tuple(frame.map(text), fc.nat(200)).map(([whole, length]) => whole.slice(0, length)),
     fc
       .tuple(frame.map(text), fc.nat(200))
-      .map(([whole, at]) => `${whole.slice(0, at)}\0${whole.slice(at)}`.toWellFormed()),
+      .map(([whole, at]) => wellFormed(`${whole.slice(0, at)}\0${whole.slice(at)}`)),
     fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
     fc.constantFrom(
       '',

@@ -134,7 +134,7 @@ export class FuzzedServer {
   }
 
   /** What a collection leaves of the memory, and what the process holds. */
-  async memory(): Promise<{ bytes: number; resources: number; polluted: string[] }> {
+  async memory(): Promise<{ bytes: number; resources: number; polluted: string[]; warnings: string[] }> {
     const { body } = await this.server.request('/invoke', { name: 'fuzz_memory', session: 'memory' })
     if (body.isError !== false) throw new Error(JSON.stringify(body))
     return body.value

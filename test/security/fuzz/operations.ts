@@ -23,7 +23,7 @@ export interface Operation {
   answers: Map<number, ValidateFunction | undefined>
 }
 
-const ajv = new Ajv({ strict: false, ownProperties: true })
+const ajv = new Ajv({ strict: false, ownProperties: true, logger: false })
 
 /** Every operation of openapi.yaml, so that no route can be forgotten: a test of `npm run check` holds that file to the routes. */
 export function readOperations(): Operation[] {

@@ -5,6 +5,10 @@ import { runInNewContext } from 'node:vm'
 setFlagsFromString('--expose-gc')
 const collect = /** @type {() => void} */ (runInNewContext('gc'))
 
+/** @type {string[]} What the process complains of itself, as of a timer that is longer than there are. */
+const warnings = []
+process.on('warning', ({ name, message }) => warnings.push(`${name}: ${message}`))
+
 const harmless = new Set(['fuzz_echo', 'fuzz_asked', 'fuzz_fail', 'fuzz_new', 'fuzz_memory', 'todo_write'])
 
 /** @type {(authoring: import('../../../plugins/engine/operator-plugins.ts').Authoring) => unknown} */
@@ -30,7 +34,8 @@ export default ({ definePlugin, ask }) =>
       return {
         bytes: heapUsed + external,
         resources: process.getActiveResourcesInfo().length,
-        polluted: Object.keys(Object.prototype)
+        polluted: Object.keys(Object.prototype),
+        warnings
       }
     })
     tools.addHook('preExecute', async (exec, next) => (exec.name === 'fuzz_asked' ? ask('a person decides') : next()))

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { initialize } from '../../helpers/mcp-client.ts'
 import type { Operation, Parameter } from './operations.ts'
-import { almostValid, hostile, hostileString, type Pools, valid } from './values.ts'
+import { almostValid, hostile, hostileString, type Pools, valid, wellFormed } from './values.ts'
 
 export interface FuzzRequest {
   method: string
@@ -163,7 +163,7 @@ export function requestsOf(operation: Operation): fc.Arbitrary<FuzzRequest> {
 
 const bodyText = (value: fc.Arbitrary<unknown>): fc.Arbitrary<string> =>
   fc.oneof(
-    { arbitrary: value.map(toText), weight: 6 },
+    { arbitrary: value.map(toText), weight: 10 },
     { arbitrary: almostValid(value).map(toText), weight: 6 },
     { arbitrary: hostile.map(toText), weight: 1 },
     fc.tuple(value.map(toText), fc.nat(400)).map(([text, length]) => text.slice(0, length)),
@@ -186,7 +186,7 @@ const toText = (value: unknown): string => JSON.stringify(value) ?? ''
 
 /** Of a path: never empty, which would be another path. */
 function pathValue({ name, schema }: Parameter): fc.Arbitrary<string> {
-  const texts = fc.oneof({ arbitrary: valid(schema, pools, name), weight: 5 }, hostileString)
+  const texts = fc.oneof({ arbitrary: valid(schema, pools, name), weight: 12 }, hostileString)
   return texts.map((value) => encode(String(value)) || '0')
 }
 
@@ -207,8 +207,8 @@ function headerValue({ name, schema }: Parameter): fc.Arbitrary<[string, string]
 }
 
 const everyHeader: fc.Arbitrary<Record<string, string>> = fc.oneof(
-  { arbitrary: fc.constant({}), weight: 12 },
-  { arbitrary: fc.constant({ accept: 'application/json, text/event-stream' }), weight: 6 },
+  { arbitrary: fc.constant({}), weight: 20 },
+  { arbitrary: fc.constant({ accept: 'application/json, text/event-stream' }), weight: 20 },
   fc.constantFrom<Record<string, string>>(
     { accept: 'application/x-ndjson' },
     { accept: 'text/html' },
@@ -239,4 +239,4 @@ const headerText = (value: unknown): string => String(value).replaceAll(/[^\t\x2
 const encode = (text: string): string =>
   /^@\w+@$/.test(text) || text === '%ff' || text === '%00'
     ? text
-    : encodeURIComponent(text.toWellFormed()).replaceAll('.', '%2e')
+    : encodeURIComponent(wellFormed(text)).replaceAll('.', '%2e')

@@ -18,7 +18,7 @@ const terminalInEnvironment = new RegExp(`(?:^|\\0)${TERMINAL_VARIABLE}=([^\\0]*
 export const hostMarker = process.env[TREE_VARIABLE] ?? ''
 const own = { pid: process.pid, start: processRow(process.pid)?.start ?? '', marker: hostMarker }
 const table = new ProcessTable({ since: own.start })
-/** @type {Map<string, string | undefined>} */
+/** @type {Map<string, readonly string[]>} */
 const terminals = new Map()
 
 /**
@@ -27,11 +27,11 @@ const terminals = new Map()
  */
 
 /**
- * The process table, with the terminal's id as the marker of each process that belongs to one.
+ * The process table, with the terminal's id as the only marker of each process that belongs to one.
  * @returns {ProcessRow[]}
  */
 function look() {
-  const rows = table.look().map((row) => ({ ...row, marker: row.marker === hostMarker ? terminalOf(row) : undefined }))
+  const rows = table.look().map((row) => ({ ...row, markers: row.markers.includes(hostMarker) ? terminalOf(row) : [] }))
   const living = new Set(rows.map(keyOf))
   for (const key of terminals.keys()) if (!living.has(key)) terminals.delete(key)
   return rows
@@ -40,19 +40,21 @@ function look() {
 /** @param {ProcessRow} row */
 const keyOf = ({ pid, start }) => `${pid}.${start}`
 
-/** @param {ProcessRow} row */
+/** @param {ProcessRow} row @returns {readonly string[]} */
 function terminalOf(row) {
   const key = keyOf(row)
-  if (terminals.has(key)) return terminals.get(key)
+  const seen = terminals.get(key)
+  if (seen !== undefined) return seen
   let id
   try {
     id = terminalInEnvironment.exec(readFileSync(`/proc/${row.pid}/environ`, 'latin1'))?.[1]
   } catch {
-    return undefined
+    return []
   }
+  if (id === undefined) return []
   // A process that has just been forked still has the environment of this one.
-  if (id !== undefined) terminals.set(key, id)
-  return id
+  terminals.set(key, [id])
+  return [id]
 }
 
 /**

@@ -3,7 +3,7 @@ import { joinStreams } from './join-streams.ts'
 import type { BackgroundCommand, OutputDelta, SandboxFacts } from './shell.ts'
 
 /** A command that nobody waits for. Its process belongs to the subprocess service (backends.md §3.1). */
-export class BackgroundBash implements BackgroundCommand {
+export class BackgroundProcess implements BackgroundCommand {
   status: BackgroundCommand['status'] = 'running'
   exitCode: number | null = null
   signal: string | null = null

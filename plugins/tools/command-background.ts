@@ -1,6 +1,6 @@
 import type { JobOutcome, Jobs, JobWork } from '../../server/backends/jobs/jobs.ts'
 import type { BackgroundCommand } from '../../server/backends/shell/shell.ts'
-import { renderDelta } from './bash-text.ts'
+import { renderDelta } from './command-text.ts'
 
 /** The parameter that sends a command to the background; none where nothing can run there. */
 export function backgroundParameters(jobs: Jobs | undefined) {

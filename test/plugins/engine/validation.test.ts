@@ -1,0 +1,20 @@
+import { expect, it } from 'vitest'
+import { HomeApp, outcome } from '../../helpers/home-app.ts'
+
+it('a number in a URL that is beyond all numbers is none, whatever bounds it has', async () => {
+  const app = await HomeApp.start()
+  for (const value of ['1e999', '-1e999', 'Infinity']) {
+    for (const path of [`/sessions?limit=${value}`, `/terminals?after=${value}`, `/calls/s/c?waitMs=${value}`]) {
+      expect([path, outcome(await app.ask('GET', path))]).toEqual([path, '400 BAD_REQUEST'])
+    }
+  }
+  const turn = await app.ask('POST', '/sessions/s/turns/1e999/end', {})
+  expect(outcome(turn)).toBe('400 BAD_REQUEST')
+  expect((await app.ask('GET', '/sessions?limit=1e2')).status).toBe(200)
+})
+
+it('the content type of a request without a body says nothing', async () => {
+  const app = await HomeApp.start()
+  const headers = { 'content-type': 'text/plain; charset=latin1', 'content-encoding': 'gzip' }
+  expect((await app.ask('GET', '/health/live', undefined, { headers })).status).toBe(200)
+})
