@@ -17,7 +17,7 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     pool: 'forks',
     sequence: { sequencer: LongFilesFirst },
-    // Two files at a time: they mostly wait for real processes. More would be each other's load.
+    // Two files at a time: they mostly wait for real processes. More would be each other’s load.
     maxWorkers: 2,
     // On a machine that others use too, a real process may still be late; what is wrong is wrong every time.
     retry: process.env['CI'] === undefined ? 0 : 2,

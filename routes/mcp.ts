@@ -1,5 +1,4 @@
 import { Type } from '@sinclair/typebox'
-import { isInitializeRequest, isJSONRPCRequest } from '@modelcontextprotocol/sdk/types.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { RequestError } from '../server/errors.ts'
 import { withBodyText } from '../server/mcp/endpoint/call-params.ts'
@@ -62,6 +61,7 @@ export async function mcpRoutes(fastify: FastifyInstance): Promise<void> {
       if (Array.isArray(body)) throw new RequestError('BAD_REQUEST', 'The body is one JSON-RPC message, not a batch.')
       const scope = reachScope(app, principal, request.params.scope)
       app.registrations.used(scope)
+      const { isInitializeRequest, isJSONRPCRequest } = await import('@modelcontextprotocol/sdk/types.js')
       const begins = isJSONRPCRequest(body) && isInitializeRequest(body)
       if (request.headers['mcp-session-id'] !== undefined || !begins) {
         return send(request, reply, sessionOf(request))

@@ -12,7 +12,10 @@ const options: Options = {
   allErrors: false,
   useDefaults: false,
   removeAdditional: false,
-  strictTypes: false
+  strictTypes: false,
+  // Our own schemas, which the lint of the API description checks: to check them at each start takes as long as to compile them.
+  validateSchema: false,
+  meta: false
 }
 
 /** A validator of JSON that is taken as it is: bodies and frames. */

@@ -72,7 +72,7 @@ async function fill(served: ServedApp, count: number, { sessions = 4, size = 20 
 }
 
 async function withSessions(settings: Record<string, string> = {}, count = 4): Promise<ServedApp> {
-  const served = await serveApp({ 'store.ballastBytes': '0', ...settings })
+  const served = await serveApp({ 'store.ballastBytes': '0', ...settings }, { isDurable: true })
   for (let n = 0; n < count; n += 1) await served.append(`s${n}`, 'a/first')
   return served
 }

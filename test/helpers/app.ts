@@ -200,8 +200,10 @@ export class TestApp {
   }
 }
 
-export const startApp = async (settings: Record<string, string> = {}): Promise<TestApp> =>
-  new TestApp(await serveApp(settings))
+export const startApp = async (
+  settings: Record<string, string> = {},
+  options: { isDurable?: boolean } = {}
+): Promise<TestApp> => new TestApp(await serveApp(settings, options))
 
 async function answerOf<T>(response: Response): Promise<Answer<T>> {
   const body = await response.text()

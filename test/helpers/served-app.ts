@@ -8,6 +8,7 @@ import { type ClientOptions, WebSocket } from 'ws'
 import { type AppOptions, buildApp } from '../../server/app.ts'
 import type { Role } from '../../server/auth/principal.ts'
 import { loadConfig } from '../../server/config/load.ts'
+import { openMemoryLog } from '../../server/event-log/memory-log.ts'
 import { temporaryDirectory } from './temporary-directory.ts'
 import { until } from './until.ts'
 
@@ -28,12 +29,16 @@ export interface ServedApp {
   append: (session: string, type: string, scope?: string) => Promise<void>
 }
 
-/** `log`: instead of the durable one. */
+/**
+ * With a log in memory, which starts in half the time, unless `log` is another one, the test names a `home`, or `isDurable`: what a test
+ * shows of the durable one it shows with a server that is started again, or in a process of its own.
+ */
 export async function serveApp(
   settings: Record<string, string> = {},
-  { log }: Pick<AppOptions, 'log'> = {}
+  { log: given, isDurable = settings['home'] !== undefined }: Pick<AppOptions, 'log'> & { isDurable?: boolean } = {}
 ): Promise<ServedApp> {
   const home = settings['home'] ?? temporaryDirectory()
+  const log = given ?? (isDurable ? undefined : openMemoryLog())
   const { config } = loadConfig({
     flags: new Map(Object.entries({ home, 'log.level': 'silent', 'codeRuntime.backend': 'off', ...settings }))
   })

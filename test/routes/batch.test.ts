@@ -260,7 +260,7 @@ describe('POST /invoke/batch (core.md §22)', () => {
   })
 
   it('a known call attaches or replays; one that conflicts refuses the batch before anything runs', async () => {
-    const app = await startApp()
+    const app = await startApp({}, { isDurable: true })
     await app.invoke({ name: 'count', callId: 'old' })
     const running = app.post('/invoke', gate('live'))
     await app.entered('live')

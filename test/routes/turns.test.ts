@@ -61,7 +61,7 @@ describe('turns over the wire (api.md §2)', () => {
   })
 
   it('is 409 TURN_BUSY while calls run, except for an end with aborted, which ends them', async () => {
-    const app = await startApp()
+    const app = await startApp({}, { isDurable: true })
     const call = app.post('/invoke', { name: 'coop', callId: 'c1' })
     await until(() => app.trace.length === 1)
     for (const answer of [await turn(app), await end(app, 1), await end(app, 1, { reason: 'error' })]) {

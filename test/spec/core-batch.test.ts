@@ -241,7 +241,7 @@ describe('what the log has of a call (core.md §23)', () => {
 describe('contexts and turns (core.md §24)', () => {
   /** Each call adds a context of its own after its body. */
   async function adding(settings: Record<string, string> = {}): Promise<TestApp> {
-    const app = await startApp(settings)
+    const app = await startApp(settings, { isDurable: true })
     app.app.tools.addHook('postExecute', async (exec, _result, next) => ({
       ...(await next()),
       additionalContexts: [contextFrom(exec.callId)]

@@ -55,3 +55,6 @@ export function briefly(thrown: unknown, maxLength = 500): string {
 function messageOf({ message, cause }: Error): string {
   return cause instanceof Error && message === 'fetch failed' ? `${message}: ${cause.message}` : message
 }
+
+/** The server knows the session no more: nothing was run, and a new session may (F53). */
+export class SessionExpiredError extends Error {}

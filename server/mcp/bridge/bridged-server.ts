@@ -4,12 +4,12 @@ import type { DefinitionPins, PinOrigin, QuarantinedTool } from '../../registrat
 import { InTurn } from '../../registrations/in-turn.ts'
 import type { Scope } from '../../scopes/scope.ts'
 import type { Registry } from '../../tools/registry.ts'
-import { briefly, McpBridgeError, unlessAborted } from './bridge-error.ts'
+import { briefly, McpBridgeError, SessionExpiredError, unlessAborted } from './bridge-error.ts'
 import { type BridgedTool, bridgedTool, toolDefinition } from './bridged-tool.ts'
 import { Generation } from './generation.ts'
 import { type BridgeClock, Lifeline, type LifelineState } from './lifeline.ts'
-import { type Link, type ServerInfo, SessionExpiredError } from './link.ts'
-import { type LinkParts, openLink } from './open-link.ts'
+import type { Link, ServerInfo } from './link.ts'
+import type { LinkParts } from './open-link.ts'
 import type { ListLimits } from './raw-tool.ts'
 import { ResyncPace } from './resync-pace.ts'
 import { ScopeLinks } from './scope-links.ts'
@@ -142,8 +142,10 @@ export class BridgedServer {
     return this.#conceal(briefly(error, 1_000))
   }
 
-  #open(onListChanged: () => void): Promise<Link> {
+  async #open(onListChanged: () => void): Promise<Link> {
     const { signal } = this.#over
+    // Loaded with the first server: the protocol's schemas take a third of a second, which no start without servers should.
+    const { openLink } = await import('./open-link.ts')
     return openLink(this.definition, this.#parts.links, { signal, onListChanged, conceal: this.#conceal })
   }
 

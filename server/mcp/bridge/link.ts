@@ -8,7 +8,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js'
 import type { JsonObject, JsonValue } from '../../json/lossless.ts'
 import { RefusedBodyError } from './bounded-response.ts'
-import { AbortError, McpBridgeError } from './bridge-error.ts'
+import { AbortError, McpBridgeError, SessionExpiredError } from './bridge-error.ts'
 import type { LinkTransport } from './link-transport.ts'
 import { exceedsDepth, type ListLimits, type RawTool, readTool } from './raw-tool.ts'
 import { type Refusal, refusalOf } from './refused-message.ts'
@@ -35,9 +35,6 @@ export interface LinkCall {
   /** Members of the request's `_meta`. */
   readonly meta?: Readonly<Record<string, string>>
 }
-
-/** The server knows the session no more: nothing was run, and a new session may (F53). */
-export class SessionExpiredError extends Error {}
 
 /** What the server says of itself, cut. */
 export interface ServerInfo {

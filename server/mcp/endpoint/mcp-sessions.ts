@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { RequestError } from '../../errors.ts'
 import type { Scope } from '../../scopes/scope.ts'
-import { McpSession, type McpSessionParts, type Owner } from './mcp-session.ts'
+import type { McpSession, McpSessionParts, Owner } from './mcp-session.ts'
 
 export interface McpSessionLimits {
   readonly maxSessions: number
@@ -44,6 +44,8 @@ export class McpSessions {
    * are in use it throws `RATE_LIMITED`, or `OVERLOADED` when it is the server that is full.
    */
   async open(scope: Scope, owner: Owner): Promise<McpSession> {
+    // Loaded by the first client: the protocol's schemas take a third of a second, which no start without clients should.
+    const { McpSession } = await import('./mcp-session.ts')
     const own = [...this.#open.values()].filter((session) => session.owner.tokenId === owner.tokenId)
     if (own.length >= this.#limits.maxSessionsPerToken || this.#open.size >= this.#limits.maxSessions) {
       const unused = own.filter(({ isIdle }) => isIdle).toSorted((a, b) => a.usedAt - b.usedAt)[0]

@@ -38,7 +38,8 @@ describe('docs/metrics.md', () => {
 
 describe('GET /metrics', () => {
   it('shows every metric of the table, each moves with what it counts, and only who watches the whole server sees them', async () => {
-    const served = await serveApp({ 'limits.scopes': '{"global":{"tools":{"need":{"concurrency":0,"queue":0}}}}' })
+    const settings = { 'limits.scopes': '{"global":{"tools":{"need":{"concurrency":0,"queue":0}}}}' }
+    const served = await serveApp(settings, { isDurable: true })
     const app = new TestApp(served)
     served.app.tools.addHook('preExecute', (exec, next) => (exec.name === 'meta' ? { kind: 'ask' } : next()))
     const before = await scrape(served)
