@@ -17,7 +17,9 @@ function start(
   const child = execa('node', ['--import', 'tsx', ...nodeArgs, main, '--port', '0', ...args], {
     env: { PATH: process.env['PATH'], HOME: home, TOOLWRIGHT_HOME: home, ...env },
     extendEnv: false,
-    reject: false
+    reject: false,
+    // A start on a busy machine may take longer than execa would wait before it kills.
+    forceKillAfterDelay: false
   })
   onTestFinished(() => void child.kill('SIGKILL'))
   let stdout = ''
