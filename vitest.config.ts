@@ -2,7 +2,8 @@ import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** Files whose tests take a minute and more: left to the end, they would run with nothing beside them. */
-const long = /test\/(crash|hygiene|main|code-runtime\/hostile)/
+const long =
+  /test\/(crash|hygiene|main|soak|code-runtime\/(hostile|process)|security\/(fuzz|approvals)|routes\/(tools-wire|permissions)|commands\/process|event-log\/sqlite\/upgrade)/
 
 class LongFilesFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

@@ -14,7 +14,7 @@ import { temporaryDirectory } from '../helpers/temporary-directory.ts'
 import { until } from '../helpers/until.ts'
 
 const witness = resolve(import.meta.dirname, '../crash/witness-plugin.js')
-const rounds = Number(process.env['SHUTDOWN_ROUNDS'] ?? 3)
+const rounds = Number(process.env['SHUTDOWN_ROUNDS'] ?? 1)
 const token = 'a-token-of-the-test'
 const killMs = 4_000
 

@@ -40,7 +40,13 @@ export class HomeApp {
 
   async open(): Promise<void> {
     const flags = new Map(
-      Object.entries({ home: this.home, 'log.level': 'silent', 'codeRuntime.backend': 'off', ...this.#settings })
+      Object.entries({
+        home: this.home,
+        'log.level': 'silent',
+        'codeRuntime.backend': 'off',
+        'store.ballastBytes': '0',
+        ...this.#settings
+      })
     )
     this.app = await buildApp(loadConfig({ flags }).config)
     for (const name of this.#tools) this.app.tools.register(bareTool(name))

@@ -40,7 +40,15 @@ export async function serveApp(
   const home = settings['home'] ?? temporaryDirectory()
   const log = given ?? (isDurable ? undefined : openMemoryLog())
   const { config } = loadConfig({
-    flags: new Map(Object.entries({ home, 'log.level': 'silent', 'codeRuntime.backend': 'off', ...settings }))
+    flags: new Map(
+      Object.entries({
+        home,
+        'log.level': 'silent',
+        'codeRuntime.backend': 'off',
+        'store.ballastBytes': '0',
+        ...settings
+      })
+    )
   })
   const routes: string[] = []
   const app = await buildApp(config, {

@@ -8,7 +8,7 @@ import { readOperations } from './fuzz/operations.ts'
 import { requestsOf } from './fuzz/requests.ts'
 
 /** How many requests and frames are sent in all, and where the random numbers begin; a failure names the seed, operation and input. */
-const total = Number(process.env['FUZZ_REQUESTS'] ?? 3_000)
+const total = Number(process.env['FUZZ_REQUESTS'] ?? 1_500)
 const seed = Number(process.env['FUZZ_SEED'] ?? Math.trunc(Math.random() * 2 ** 31))
 
 /** Requests of one operation, or frames of one type, in a row; all of them come again with every round. */

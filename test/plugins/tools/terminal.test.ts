@@ -203,6 +203,8 @@ describe('terminals (backends.md §5.3)', () => {
     await until(async () =>
       (first += (await call('job_output', { job_id: 'pty-send-1' })).value.text).includes('one\n')
     )
+    // An interrupt that comes between two commands of a line ends neither.
+    await until(() => processesWith(`sleep ${sleep}`).length > 0)
     expect((await call('job_kill', { job_id: 'pty-send-1' })).value.outcome).toBe('cancellation-requested')
     const killed = await call('job_output', { job_id: 'pty-send-1', wait: true })
     expect(killed.value.job.status).toBe('killed')
