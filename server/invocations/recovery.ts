@@ -94,14 +94,21 @@ async function waitingCalls(log: EventLog, rows: readonly Row[]): Promise<{ wait
   const waiting: Row[] = []
   const unusable: Row[] = []
   for (const row of rows) {
-    const seq = Number(row['call_seq'])
-    const { events } = await log.read({ session: String(row['session']), after: seq - 1, limit: 1 })
-    const data = events[0]?.data as { callId: string; name: string; arguments: string }
-    const { argumentsHash } = parseCall({ callId: data.callId, name: data.name, rawArguments: data.arguments })
-    if (argumentsHash === row['args_hash']) waiting.push(row)
+    const isIntact = (await storedHash(log, row)) === row['args_hash']
+    if (isIntact) waiting.push(row)
     else unusable.push(row)
   }
   return { waiting, unusable }
+}
+
+/** Of the arguments as the log has them; undefined when it has no such call. */
+async function storedHash(log: EventLog, row: Row): Promise<string | undefined> {
+  const seq = Number(row['call_seq'])
+  const { events } = await log.read({ session: String(row['session']), after: seq - 1, limit: 1 })
+  const event = events.find((each) => each.seq === seq && each.type === 'tool/call')
+  if (event === undefined) return undefined
+  const { callId, name, arguments: rawArguments } = event.data as { callId: string; name: string; arguments: string }
+  return parseCall({ callId, name, rawArguments }).argumentsHash
 }
 
 /** Repairs every session that the last server left with an open turn or an unanswered call. Returns how many it looked at. */

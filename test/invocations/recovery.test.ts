@@ -189,6 +189,26 @@ describe('what a dead server left (core.md §23, backends.md §14.5)', () => {
     ])
   })
 
+  it.each([
+    ['whose arguments were struck out', { args_hash: 'of what was sent' }],
+    ['whose record is gone', { call_seq: 0 }]
+  ])('a waiting call %s cannot go on: it was not started, and its turn ends', async (_what, changed) => {
+    const log = openMemoryLog()
+    await log.append({
+      session: 's1',
+      events: [{ type: 'turn/start', data: { turn: 1 } }, call('c1')],
+      writes: [
+        { table: 'sessions', op: 'insert', row: session },
+        callRow('c1', 'awaiting-approval', { call_seq: 1, started_at: 5, ...changed })
+      ]
+    })
+    await recover(log)
+    const { events } = await log.read({ session: 's1', after: 1, limit: 10 })
+    expect(events.map(({ type }) => type)).toEqual(['tool/result', 'turn/end'])
+    expect(events[0]?.data).toMatchObject({ error: { code: 'TOOL_NOT_STARTED' } })
+    expect(await log.rows('calls', { state: 'awaiting-approval' })).toEqual([])
+  })
+
   it('a waiting call of a step with events ends that step', async () => {
     const log = new FlakyLog()
     await log.append({
