@@ -1,11 +1,10 @@
 import { once } from 'node:events'
-import autocannon from 'autocannon'
 import { WebSocket } from 'ws'
+import { postsTo } from './http-load.ts'
 import { type BenchServer, startToolwright } from './servers/start.ts'
 
 const sockets = 100
 const toolsEach = 10
-const seconds = Number(process.env['BENCH_SECONDS'] ?? 4)
 
 async function provide({ url, headers }: BenchServer, index: number): Promise<WebSocket> {
   const socket = new WebSocket(`${url.replace('http', 'ws')}/events`, 'toolwright.v1', { headers })
@@ -46,23 +45,16 @@ export async function benchProviders(): Promise<void> {
         arguments: { text: 'hello' }
       })
     }))
-    const before = server.cpuMs()
-    const result = await autocannon({
-      url: `${server.url}/invoke`,
-      method: 'POST',
-      headers: server.headers,
+    const { perSecond, p50, p99, cpuMicroseconds } = await postsTo(server, {
+      path: '/invoke',
       requests,
-      connections: 64,
-      duration: seconds
+      connections: 64
     })
-    if (result.non2xx > 0) throw new Error(`${result.non2xx} refused`)
-    const cpu = ((server.cpuMs() - before) * 1000) / result.requests.total
     console.log(
       `${sockets * toolsEach} client tools from ${sockets} sockets: ${perTool.toFixed(1)} ms each to register`
     )
-    console.log(
-      `calls at 64 connections: ${result.requests.average.toFixed(0)}/s, p50 ${result.latency.p50} ms, p99 ${result.latency.p99} ms, CPU ${cpu.toFixed(0)} µs each`
-    )
+    const cpu = cpuMicroseconds.toFixed(0)
+    console.log(`calls at 64 connections: ${perSecond.toFixed(0)}/s, p50 ${p50} ms, p99 ${p99} ms, CPU ${cpu} µs each`)
   } finally {
     for (const socket of open) socket.terminate()
     await server.stop()
