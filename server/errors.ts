@@ -89,3 +89,13 @@ export class CodedError extends Error {
     this.code = code
   }
 }
+
+/** The caller gave the call up (core.md §30). `effect` is there where what was to run never did (api.md §2). */
+export class AbortError extends CodedError {
+  readonly effect?: 'none'
+
+  constructor({ effect }: { effect?: 'none' } = {}) {
+    super('ABORTED', 'tool call aborted')
+    if (effect !== undefined) this.effect = effect
+  }
+}

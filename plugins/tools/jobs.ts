@@ -1,3 +1,4 @@
+import { AbortError } from '../../server/errors.ts'
 import { text } from '../../server/authoring/content.ts'
 import { defineTool } from '../../server/authoring/define-tool.ts'
 import type { Jobs } from '../../server/backends/jobs/jobs.ts'
@@ -5,7 +6,6 @@ import type { Execution } from '../../server/pipeline/execution.ts'
 import type { ToolResult } from '../../server/pipeline/result.ts'
 import type { ContentBlock, ToolDefinition } from '../../server/tools/definition.ts'
 import { definePlugin } from '../define-plugin.ts'
-import { AbortError } from './abort-error.ts'
 import { capText, renderList, renderOutput, statusLine } from './jobs-text.ts'
 
 const job = {

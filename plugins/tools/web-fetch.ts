@@ -1,7 +1,7 @@
 import { text } from '../../server/authoring/content.ts'
 import { defineTool } from '../../server/authoring/define-tool.ts'
 import type { FetchedPage, Markdown, Web } from '../../server/backends/web/web.ts'
-import type { JsonObject, JsonValue } from '../../server/json/lossless.ts'
+import { isJsonObject } from '../../server/json/lossless.ts'
 import type { PresentedResult, ResultCard, ToolDefinition } from '../../server/tools/definition.ts'
 import { definePlugin } from '../define-plugin.ts'
 
@@ -87,14 +87,11 @@ function shownPage({ url, statusCode, body, truncated }: FetchedPage, conversion
 }
 
 function fetchCard({ isError, meta }: PresentedResult): ResultCard | undefined {
-  if (isError || !isRecord(meta)) return undefined
+  if (isError || !isJsonObject(meta)) return undefined
   const { url, statusCode, truncated } = meta
   if (typeof url !== 'string' || !Number.isSafeInteger(statusCode) || typeof truncated !== 'boolean') return undefined
   return { card: 'web', kind: 'fetch', url, statusCode: statusCode as number, truncated }
 }
-
-const isRecord = (value: JsonValue | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 export default definePlugin({ name: 'web-fetch', needs: ['web'] }, (tools, services) => {
   tools.register(webFetchTool(services))

@@ -1,5 +1,5 @@
 import type { SearchAnswer, SearchSource } from '../../server/backends/web/web.ts'
-import type { JsonObject, JsonValue } from '../../server/json/lossless.ts'
+import { isJsonObject, type JsonValue } from '../../server/json/lossless.ts'
 import type { PresentedResult, ResultCard } from '../../server/tools/definition.ts'
 import { fitting } from './search-text.ts'
 
@@ -61,7 +61,7 @@ export function answerMeta({ content, sources, truncated }: SearchAnswer): JsonV
 
 /** A card out of what was stored, which may be old or damaged: then there is none (backends.md §1). */
 export function searchCard(queries: readonly string[], { isError, meta }: PresentedResult): ResultCard | undefined {
-  if (isError || !isRecord(meta)) return undefined
+  if (isError || !isJsonObject(meta)) return undefined
   const { sources, truncated, answer } = meta
   if (!Array.isArray(sources) || typeof truncated !== 'boolean') return undefined
   if (answer !== undefined && typeof answer !== 'string') return undefined
@@ -74,11 +74,8 @@ export function searchCard(queries: readonly string[], { isError, meta }: Presen
 export const searchTitle = (queries: readonly string[]): string => queries.join(', ')
 
 function storedSource(source: JsonValue): SearchSource | undefined {
-  if (!isRecord(source) || typeof source['url'] !== 'string') return undefined
+  if (!isJsonObject(source) || typeof source['url'] !== 'string') return undefined
   const members = ['title', 'snippet', 'publishedAt'].filter((name) => Object.hasOwn(source, name))
   if (members.some((name) => typeof source[name] !== 'string')) return undefined
   return { url: source['url'], ...Object.fromEntries(members.map((name) => [name, source[name]])) }
 }
-
-const isRecord = (value: JsonValue | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)

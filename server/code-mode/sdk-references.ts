@@ -1,5 +1,5 @@
 import { ownValue } from '../json/plain.ts'
-import type { JsonObject, JsonValue } from '../json/lossless.ts'
+import { isJsonObject, type JsonObject, type JsonValue } from '../json/lossless.ts'
 import type { Definition, Shape } from './sdk-shape.ts'
 
 /** The local references of one schema. */
@@ -10,9 +10,6 @@ export interface References {
   readonly definitionOf: (schema: JsonObject) => Definition | undefined
 }
 
-export const isObject = (value: JsonValue | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
 /** Finds what the `$ref`s of a schema lead to: pointers (`#/$defs/a`), the root (`#`) and anchors (`#a`). */
 export function findReferences(root: JsonValue): References {
   const refs = new Set<string>()
@@ -20,7 +17,7 @@ export function findReferences(root: JsonValue): References {
   const pending: JsonValue[] = [root]
   for (let value = pending.pop(); value !== undefined; value = pending.pop()) {
     if (typeof value !== 'object' || value === null) continue
-    if (isObject(value)) {
+    if (isJsonObject(value)) {
       const ref = ownValue(value, '$ref')
       if (typeof ref === 'string') refs.add(ref)
       for (const anchor of anchorsOf(value)) if (!anchors.has(anchor)) anchors.set(anchor, value)
@@ -33,7 +30,7 @@ export function findReferences(root: JsonValue): References {
     const target = ref.startsWith('#') ? (anchors.get(ref) ?? follow(root, ref)) : undefined
     if (target === undefined) continue
     targets.set(ref, target)
-    if (isObject(target) && !definitions.has(target)) {
+    if (isJsonObject(target) && !definitions.has(target)) {
       const hint = target === root ? '' : ref.slice(Math.max(ref.lastIndexOf('/'), 0) + 1)
       definitions.set(target, { hint, shape: { kind: 'unknown' }, uses: 0, direct: [] })
     }

@@ -1,7 +1,6 @@
 import { ownValue } from '../json/plain.ts'
 import { stringifyJson } from '../json/serialize.ts'
-import type { JsonObject, JsonValue } from '../json/lossless.ts'
-import { isObject } from './sdk-references.ts'
+import { isJsonObject, type JsonObject, type JsonValue } from '../json/lossless.ts'
 
 /** Keywords whose value is told as it is, by the words for it. */
 const bounds = new Map([
@@ -49,10 +48,10 @@ const longestValue = 200
 export function rulesOf(schema: JsonObject): string | undefined {
   let rules = own(schema)
   const items = ownValue(schema, 'items') as JsonValue | undefined
-  if (isObject(items)) rules = rules.concat(own(items).map((rule) => `each item: ${rule}`))
+  if (isJsonObject(items)) rules = rules.concat(own(items).map((rule) => `each item: ${rule}`))
   for (const keyword of ['allOf', 'anyOf', 'oneOf']) {
     const branches = ownValue(schema, keyword)
-    if (Array.isArray(branches)) rules = rules.concat(branches.filter(isObject).flatMap(own))
+    if (Array.isArray(branches)) rules = rules.concat(branches.filter(isJsonObject).flatMap(own))
   }
   return rules.length === 0 ? undefined : [...new Set(rules)].join(', ')
 }

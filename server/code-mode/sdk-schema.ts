@@ -1,6 +1,6 @@
 import { ownValue } from '../json/plain.ts'
-import type { JsonObject, JsonValue } from '../json/lossless.ts'
-import { breakDirectCycles, findReferences, isObject } from './sdk-references.ts'
+import { isJsonObject, type JsonObject, type JsonValue } from '../json/lossless.ts'
+import { breakDirectCycles, findReferences } from './sdk-references.ts'
 import { rulesOf } from './sdk-rules.ts'
 import type { Definition, LiteralValue, ScalarType, Shape } from './sdk-shape.ts'
 
@@ -27,7 +27,7 @@ export function readSchema(root: JsonValue): Shape {
   pending.push({ schema: root, put: (shape) => (result = shape), holder: undefined, direct: true, isBody: false })
   for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
     const { schema, put, holder, direct, isBody } = next
-    const definition = isObject(schema) && !isBody ? references.definitionOf(schema) : undefined
+    const definition = isJsonObject(schema) && !isBody ? references.definitionOf(schema) : undefined
     if (definition === undefined) {
       const readPart: ReadPart = (part, putPart, same) =>
         pending.push({ schema: part, put: putPart, holder, direct: direct && same === 'direct', isBody: false })
@@ -49,7 +49,7 @@ export function readSchema(root: JsonValue): Shape {
 function readNode(schema: JsonValue, target: (ref: string) => JsonValue | undefined, readPart: ReadPart): Shape {
   if (schema === true) return { kind: 'json' }
   if (schema === false) return { kind: 'never' }
-  if (!isObject(schema)) return { kind: 'unknown' }
+  if (!isJsonObject(schema)) return { kind: 'unknown' }
   const parts: Shape[] = []
   const add = (part: JsonValue) => {
     const index = parts.push({ kind: 'unknown' }) - 1
@@ -130,7 +130,7 @@ function declaredTypes(schema: JsonObject): readonly TypeName[] | undefined {
 function isOfType(value: JsonValue, type: TypeName): boolean {
   if (type === 'integer') return Number.isInteger(value)
   if (type === 'array') return Array.isArray(value)
-  if (type === 'object') return isObject(value)
+  if (type === 'object') return isJsonObject(value)
   return value === null ? type === 'null' : typeof value === type
 }
 
@@ -185,7 +185,7 @@ function readArray(schema: JsonObject, readPart: ReadPart): Shape {
 function readObject(schema: JsonObject, readPart: ReadPart): Shape {
   const properties = ownValue(schema, 'properties') as JsonValue | undefined
   const listed = ownValue(schema, 'required') as JsonValue | undefined
-  if (properties !== undefined && !isObject(properties)) return { kind: 'unknown' }
+  if (properties !== undefined && !isJsonObject(properties)) return { kind: 'unknown' }
   const required = new Set(Array.isArray(listed) ? listed.filter((name) => typeof name === 'string') : [])
   const object: Shape & { kind: 'object' } = { kind: 'object', fields: [], rest: 'any' }
   for (const [name, property] of Object.entries(properties ?? {})) {
@@ -196,8 +196,8 @@ function readObject(schema: JsonObject, readPart: ReadPart): Shape {
   for (const name of required) object.fields.push({ name, required: true, shape: { kind: 'json' } })
   const further = ownValue(schema, 'additionalProperties') as JsonValue | undefined
   const patterns = ownValue(schema, 'patternProperties') as JsonValue | undefined
-  if (isObject(patterns) && Object.keys(patterns).length > 0) return object
+  if (isJsonObject(patterns) && Object.keys(patterns).length > 0) return object
   if (further === false) object.rest = 'none'
-  else if (isObject(further) && object.fields.length === 0) readPart(further, (shape) => (object.rest = shape))
+  else if (isJsonObject(further) && object.fields.length === 0) readPart(further, (shape) => (object.rest = shape))
   return object
 }

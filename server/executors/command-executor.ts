@@ -1,11 +1,10 @@
 import { once } from 'node:events'
 import type { ExitFacts, ProcessHandle, Subprocesses } from '../backends/subprocess/subprocess.ts'
-import { CodedError, RequestError } from '../errors.ts'
+import { AbortError, CodedError, RequestError } from '../errors.ts'
 import type { JsonObject } from '../json/lossless.ts'
 import { stringifyJson } from '../json/serialize.ts'
 import { readCommandOutput } from './command-output.ts'
 import type { Executor, WireAnswer, WireCall } from './executor.ts'
-import { AbortError } from './provider-errors.ts'
 
 /** Settings of `tools.command`, in bytes and milliseconds. */
 export interface CommandLimits {
@@ -82,7 +81,7 @@ export class CommandExecutor implements Executor {
       if (stderr !== '') onStderr(stderr, call)
       if (call.signal.aborted) {
         await handle.waitForExit(AbortSignal.timeout(limits.graceMs + endSlackMs))
-        throw new AbortError({ ran: 'maybe' })
+        throw new AbortError()
       }
       const bytes = await output.whole(limits.graceMs + endSlackMs)
       if (bytes === undefined) {
@@ -124,7 +123,7 @@ export class CommandExecutor implements Executor {
       if ((await handle.started) === -1) await handle.done
       return handle
     } catch (error) {
-      if (signal.aborted) throw new AbortError({ ran: 'no' })
+      if (signal.aborted) throw new AbortError({ effect: 'none' })
       throw new CommandError('COMMAND_NOT_STARTED', (error as Error).message, { cause: error })
     }
   }

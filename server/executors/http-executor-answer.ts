@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../json/lossless.ts'
+import { isJsonObject, type JsonValue } from '../json/lossless.ts'
 import { JsonTextError, parseJson, unsafeNumberPath } from '../json/parse-body.ts'
 import { ownValue } from '../json/plain.ts'
 import type { ContentBlock } from '../tools/definition.ts'
@@ -23,7 +23,7 @@ export function readToolAnswer({ statusCode, headers, body }: ToolAnswer, origin
     throw statusError(origin, statusCode, headers.location !== undefined && statusCode < 400)
   }
   const answer = readJson(headers['content-type'], body, origin)
-  if (!isObject(answer)) throw badAnswer(origin, 'it is no object')
+  if (!isJsonObject(answer)) throw badAnswer(origin, 'it is no object')
   const error = errorIn(answer)
   if (error !== undefined && !Object.hasOwn(answer, 'value')) {
     throw new ToolFailedError(givenCode(error.code, 'TOOL_FAILED'), error.message)
@@ -95,12 +95,9 @@ function lenientJson(contentType: string | undefined, body: Buffer): JsonValue |
 }
 
 function errorIn(answer: JsonValue | undefined): { message: string; code: unknown } | undefined {
-  const error = isObject(answer) ? ownValue(answer, 'error') : undefined
+  const error = isJsonObject(answer) ? ownValue(answer, 'error') : undefined
   if (typeof error !== 'object' || error === null) return undefined
   const message = ownValue(error, 'message')
   if (typeof message !== 'string') return undefined
   return { message: message.slice(0, maxMessageCharacters), code: ownValue(error, 'code') }
 }
-
-const isObject = (value: JsonValue | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { stringifyJson } from '../json/serialize.ts'
 import { ToolArgsError } from '../tools/args-error.ts'
 import type { WireAnswer, WireCall } from './executor.ts'
-import { AbortError, ProviderError } from './provider-errors.ts'
+import { AbortError } from '../errors.ts'
+import { ProviderError } from './provider-errors.ts'
 
 /** A provider's socket, as the executor sees it. */
 export interface ProviderLink {
@@ -77,7 +78,7 @@ export class Provider {
    */
   run(call: WireCall): Promise<WireAnswer> {
     const link = this.#link
-    if (call.signal.aborted) return Promise.reject(new AbortError({ ran: 'no' }))
+    if (call.signal.aborted) return Promise.reject(new AbortError({ effect: 'none' }))
     if (link === undefined) return Promise.reject(this.#unavailable('no'))
     if (this.#pending.size >= this.#limits.maxPendingCalls) {
       const message = `provider "${this.id}" has ${this.#limits.maxPendingCalls} calls to answer already`
@@ -106,7 +107,7 @@ export class Provider {
       }
       const abort = (): void => {
         if (pending.wasSent) this.#tell(this.#link, { type: 'call/cancel', dispatchId })
-        pending.reject(new AbortError({ ran: pending.wasSent ? 'maybe' : 'no' }))
+        pending.reject(new AbortError(pending.wasSent ? {} : { effect: 'none' }))
       }
       call.signal.addEventListener('abort', abort, { once: true })
       this.#pending.set(dispatchId, pending)

@@ -5,6 +5,10 @@ import { hasOnlyItems, isPlainArray, isPlainObject, setOwn } from './plain.ts'
 export type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string]: JsonValue }
 export type JsonObject = { [key: string]: JsonValue }
 
+/** Of JSON values, whether it is an object; for others see `isRecord` in plain.ts. */
+export const isJsonObject = (value: JsonValue | undefined): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
 /** A value is not lossless JSON (core.md §2.2): `path` (`$.rows[3].at`) says where, `reason` (`Date is not JSON`) why. */
 export class LosslessJsonError extends Error {
   override readonly name = 'LosslessJsonError'

@@ -1,5 +1,5 @@
 import { canonicalJson } from '../json/canonical.ts'
-import type { JsonObject, JsonValue } from '../json/lossless.ts'
+import { isJsonObject, type JsonObject, type JsonValue } from '../json/lossless.ts'
 import { formatPath, type PathStep } from '../json/path.ts'
 
 /** All that tells a model or a caller what a call of a tool means. */
@@ -54,8 +54,8 @@ function compare(before: JsonObject, after: JsonObject, at: readonly PathStep[],
     if (keyword === 'properties') compareProperties(old ?? {}, now ?? {}, place, drift)
     else if (keyword === 'required') compareRequired(old, now, place, drift)
     else if (wording.has(keyword)) drift.additions.push(`${told(place)}: other wording`)
-    else if (single.has(keyword) && isObject(old) && isObject(now)) compare(old, now, place, drift)
-    else if (maps.has(keyword) && isObject(old) && isObject(now)) compareMaps(old, now, place, drift)
+    else if (single.has(keyword) && isJsonObject(old) && isJsonObject(now)) compare(old, now, place, drift)
+    else if (maps.has(keyword) && isJsonObject(old) && isJsonObject(now)) compareMaps(old, now, place, drift)
     else if (lists.has(keyword) && Array.isArray(old) && Array.isArray(now) && old.length === now.length) {
       for (const [index, item] of old.entries()) compareSchemas(item, now[index]!, [...place, index], drift)
     } else drift.changes.push(`${told(place)}: was ${quoted(old)} and is ${quoted(now)}`)
@@ -63,7 +63,7 @@ function compare(before: JsonObject, after: JsonObject, at: readonly PathStep[],
 }
 
 function compareProperties(old: JsonValue, now: JsonValue, at: readonly PathStep[], drift: Drift): void {
-  if (!isObject(old) || !isObject(now)) {
+  if (!isJsonObject(old) || !isJsonObject(now)) {
     drift.changes.push(`${told(at)}: was ${quoted(old)} and is ${quoted(now)}`)
     return
   }
@@ -82,7 +82,7 @@ function compareMaps(old: JsonObject, now: JsonObject, at: readonly PathStep[], 
 
 function compareSchemas(before: JsonValue, after: JsonValue, at: readonly PathStep[], drift: Drift): void {
   if (isEqual(before, after)) return
-  if (isObject(before) && isObject(after)) compare(before, after, at, drift)
+  if (isJsonObject(before) && isJsonObject(after)) compare(before, after, at, drift)
   else drift.changes.push(`${told(at)}: was ${quoted(before)} and is ${quoted(after)}`)
 }
 
@@ -111,9 +111,6 @@ function quoted(value: JsonValue | undefined): string {
 
 const own = (schema: JsonObject, key: string): JsonValue | undefined =>
   Object.hasOwn(schema, key) ? schema[key] : undefined
-
-const isObject = (value: JsonValue | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const isEqual = (a: JsonValue | undefined, b: JsonValue | undefined): boolean =>
   a === b || (a !== undefined && b !== undefined && canonicalJson(a) === canonicalJson(b))

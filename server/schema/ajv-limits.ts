@@ -1,4 +1,4 @@
-import { type JsonObject, type JsonValue, snapshot } from '../json/lossless.ts'
+import { isJsonObject, type JsonObject, type JsonValue, snapshot } from '../json/lossless.ts'
 import { formatPath, type PathStep, stepsOf, type Trail } from '../json/path.ts'
 import { stringifyJson } from '../json/serialize.ts'
 import { adaptToAjv } from './ajv-adapt.ts'
@@ -23,7 +23,7 @@ export function checkWireSchema(given: unknown, root: string): { schema: JsonObj
     throw new JsonSchemaError([`"${formatPath(root, stepsOf(trail))}" ${text}`])
   }
   const schema = losslessCopy(given, refuse)
-  if (!isObject(schema)) return refuse(undefined, 'must be an object')
+  if (!isJsonObject(schema)) return refuse(undefined, 'must be an object')
   const text = stringifyJson(schema)
   if (Buffer.byteLength(text) > maxBytes) refuse(undefined, `is larger than ${maxBytes} bytes`)
   if (isDeeperThan(schema, maxDepth)) refuse(undefined, `nests deeper than ${maxDepth} levels`)
@@ -74,11 +74,9 @@ function dialectOf(schema: JsonObject): Dialect | undefined {
 function patternsOf({ schema, trail }: SchemaNode): Program['patterns'] {
   const own =
     typeof schema['pattern'] === 'string' ? [{ steps: [...stepsOf(trail), 'pattern'], pattern: schema['pattern'] }] : []
-  const names = isObject(schema['patternProperties']) ? Object.keys(schema['patternProperties']) : []
+  const names = isJsonObject(schema['patternProperties']) ? Object.keys(schema['patternProperties']) : []
   return [...own, ...names.map((pattern) => ({ steps: [...stepsOf(trail), 'patternProperties', pattern], pattern }))]
 }
 
 const at = (parent: Trail | undefined, step: PathStep): Trail => ({ parent, step })
 const isContainer = (value: JsonValue): value is JsonValue[] | JsonObject => typeof value === 'object' && value !== null
-const isObject = (value: JsonValue | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)

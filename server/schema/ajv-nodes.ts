@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../json/lossless.ts'
+import { isJsonObject, type JsonObject, type JsonValue } from '../json/lossless.ts'
 import type { PathStep, Trail } from '../json/path.ts'
 
 /** One subschema that is an object, its place, and what validation goes on to from it. */
@@ -59,7 +59,7 @@ export function collectNodes(root: JsonObject, refuse: Refuse): SchemaNode[] {
           node.booleans += 1
           booleans += 1
           count()
-        } else if (isObject(child)) {
+        } else if (isJsonObject(child)) {
           const known = nodes.get(child)
           const entered = known ?? enter(child, trail, node.isEmbedded)
           if (isApplied) node.next.push(entered)
@@ -83,7 +83,7 @@ export function collectNodes(root: JsonObject, refuse: Refuse): SchemaNode[] {
       if (node.isEmbedded) refuse(trail, 'is below an "$id" of its own, where references are not supported')
       const target = resolve(root, ref.slice(1), anchors)
       if (typeof target === 'boolean') node.booleans += 1
-      else if (!isObject(target)) refuse(trail, 'does not lead to a schema')
+      else if (!isJsonObject(target)) refuse(trail, 'does not lead to a schema')
       else node.next.push(nodes.get(target) ?? collect(enter(target, trail, false)))
     }
   }
@@ -118,7 +118,7 @@ function* subschemas({ schema, trail }: SchemaNode): Generator<[Trail, JsonValue
   for (const keyword of singles) yield [{ parent: trail, step: keyword }, own(keyword), true]
   for (const keyword of maps) {
     const map = own(keyword)
-    if (!isObject(map)) continue
+    if (!isJsonObject(map)) continue
     const parent = { parent: trail, step: keyword }
     const isApplied = keyword !== '$defs' && keyword !== 'definitions'
     for (const name of Object.keys(map)) yield [{ parent, step: name }, map[name], isApplied]
@@ -157,6 +157,3 @@ function ownText(schema: JsonObject, keyword: string): string | undefined {
   const value = Object.hasOwn(schema, keyword) ? schema[keyword] : undefined
   return typeof value === 'string' ? value : undefined
 }
-
-const isObject = (value: JsonValue | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)

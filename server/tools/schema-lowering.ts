@@ -1,4 +1,4 @@
-import { type JsonObject, type JsonValue, snapshot } from '../json/lossless.ts'
+import { isJsonObject, type JsonObject, type JsonValue, snapshot } from '../json/lossless.ts'
 import { stringifyJson } from '../json/serialize.ts'
 import type { JsonSchema } from '../schema/spec.ts'
 
@@ -69,8 +69,8 @@ function inline({ node, path, refs }: Visit, schema: JsonSchema): Visit | undefi
   const steps = pointerIn(ref)
   if (steps === undefined) return undefined
   let target: JsonValue | undefined = schema
-  for (const key of steps) target = isRecord(target) && Object.hasOwn(target, key) ? target[key] : undefined
-  if (!isRecord(target)) return undefined
+  for (const key of steps) target = isJsonObject(target) && Object.hasOwn(target, key) ? target[key] : undefined
+  if (!isJsonObject(target)) return undefined
   delete node.$ref
   for (const [key, value] of Object.entries(snapshot(target) as JsonObject)) {
     // Defined, not assigned: a key `__proto__` must stay data.
@@ -155,7 +155,7 @@ function toOpenApi(node: JsonObject, tell: (keyword: string) => void): void {
   }
   if (Object.hasOwn(node, 'format') && !openApiFormats.has(node.format as string)) tell('format')
   if (Array.isArray(node.required)) {
-    const declared = isRecord(node.properties) ? node.properties : {}
+    const declared = isJsonObject(node.properties) ? node.properties : {}
     const kept = node.required.filter((name) => typeof name === 'string' && Object.hasOwn(declared, name))
     if (kept.length < node.required.length) {
       tell('required')
@@ -171,7 +171,7 @@ function toOpenApi(node: JsonObject, tell: (keyword: string) => void): void {
 /** Properties whose names the provider refuses can still be sent: the object stays open, and says so. */
 function tellProperties(node: JsonObject, names: RegExp, path: string, told: string[], note: Note): void {
   const { properties, required } = node
-  if (!isRecord(properties)) return
+  if (!isJsonObject(properties)) return
   for (const name of Object.keys(properties)) {
     if (names.test(name)) continue
     const isRequired = Array.isArray(required) && required.includes(name)
@@ -199,7 +199,7 @@ function describeFirstBranch(node: JsonObject): void {
   const { anyOf, description } = node
   if (!Array.isArray(anyOf) || typeof description !== 'string') return
   const [first] = anyOf
-  if (!isRecord(first)) return
+  if (!isJsonObject(first)) return
   delete node.description
   first.description = typeof first.description === 'string' ? `${description} ${first.description}` : description
 }
@@ -212,10 +212,10 @@ function childrenOf(node: JsonObject, path: string, { isOpenApi }: Dialect): { n
     const given = slot[key]
     if (isOpenApi === true && typeof given === 'boolean') slot[key] = given ? {} : { description: '(never valid)' }
     const child = slot[key]
-    if (isRecord(child)) children.push({ node: child, path: childPath })
+    if (isJsonObject(child)) children.push({ node: child, path: childPath })
   }
   for (const [keyword, value] of Object.entries(node)) {
-    if (maps.has(keyword) && isRecord(value)) {
+    if (maps.has(keyword) && isJsonObject(value)) {
       for (const key of Object.keys(value)) visit(value, key, `${path}.${keyword}.${key}`)
     } else if (listsOrSingles.has(keyword)) {
       if (Array.isArray(value)) for (const index of value.keys()) visit(value, index, `${path}.${keyword}[${index}]`)
@@ -224,6 +224,3 @@ function childrenOf(node: JsonObject, path: string, { isOpenApi }: Dialect): { n
   }
   return children
 }
-
-const isRecord = (value: JsonValue | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,5 +1,5 @@
 import { deepFreeze } from '../json/deep-freeze.ts'
-import { type JsonObject, type JsonValue, snapshot } from '../json/lossless.ts'
+import { isJsonObject, type JsonObject, type JsonValue, snapshot } from '../json/lossless.ts'
 import { assertSupportedSchema } from '../schema/supported.ts'
 import type { OutputContract, ToolDefinition } from './definition.ts'
 import { toolNamePattern } from './reserved-names.ts'
@@ -95,13 +95,13 @@ function supportedSchema(label: string, schema: unknown): JsonObject {
 /** A schema that `validateOutput` stands in for only has to be a JSON object (api.md §3). */
 function foreignSchema(label: string, schema: unknown): JsonObject {
   const copy = losslessCopy(label, 'output.schema', schema)
-  if (!isRecord(copy)) throw new TypeError(`${label}: output.schema must be an object`)
+  if (!isJsonObject(copy)) throw new TypeError(`${label}: output.schema must be an object`)
   return deepFreeze(copy)
 }
 
 function parameterSchema(label: string, parameters: unknown): JsonObject {
   const copy = losslessCopy(label, 'parameters', parameters)
-  if (!isRecord(copy) || !Object.hasOwn(copy, 'type') || copy.type !== 'object') {
+  if (!isJsonObject(copy) || !Object.hasOwn(copy, 'type') || copy.type !== 'object') {
     throw new TypeError(`${label}: parameters must be a JSON Schema of type "object"`)
   }
   return deepFreeze(copy)
@@ -116,5 +116,3 @@ function losslessCopy(label: string, member: string, value: unknown): JsonValue 
 }
 
 const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
-
-const isRecord = (value: JsonValue): value is JsonObject => isObject(value) && !Array.isArray(value)

@@ -1,8 +1,8 @@
-import type { JsonObject, JsonValue } from '../../json/lossless.ts'
+import { isJsonObject, type JsonObject, type JsonValue } from '../../json/lossless.ts'
 import { type LoweringOptions, SchemaLowering } from './lower-schema.ts'
 import type { Operation } from './operations.ts'
 import { isJsonType } from './parameters.ts'
-import { entriesOf, isObject, LeftOut, member } from './references.ts'
+import { entriesOf, LeftOut, member } from './references.ts'
 
 /**
  * The schema of what an operation answers when it succeeds, if the document says it for each success: JSON of a schema, or nothing by its
@@ -27,7 +27,7 @@ export function answerSchemaOf(
       continue
     }
     for (const [type, media] of content) {
-      const schema = isObject(media) ? member(media, 'schema') : undefined
+      const schema = isJsonObject(media) ? member(media, 'schema') : undefined
       // Text comes as text, and a schema of JSON says nothing of it.
       if (!isJsonType(type) || schema === undefined) return undefined
       schemas.push(lowering.lower(schema))
@@ -35,7 +35,7 @@ export function answerSchemaOf(
   }
   const [first] = schemas
   if (schemas.length > 1) return { anyOf: schemas, ...lowering.definitions }
-  if (isObject(first)) return { ...first, ...lowering.definitions }
+  if (isJsonObject(first)) return { ...first, ...lowering.definitions }
   if (first === false) throw new LeftOut('has an answer that nothing satisfies')
   return undefined
 }

@@ -1,7 +1,7 @@
-import type { JsonValue } from '../../json/lossless.ts'
+import { isJsonObject, type JsonValue } from '../../json/lossless.ts'
 import { toolUrl } from '../http-executor.ts'
 import type { Operation } from './operations.ts'
-import { isObject, LeftOut, member, quoted } from './references.ts'
+import { LeftOut, member, quoted } from './references.ts'
 
 /**
  * Where an operation is: what the importer says, else the first of the document's servers for it, with the defaults of its variables.
@@ -10,8 +10,9 @@ import { isObject, LeftOut, member, quoted } from './references.ts'
 export function baseUrlOf({ servers }: Operation, given: string | undefined): string {
   if (given !== undefined) return trimmed(toolUrl(given, 'baseUrl'))
   const [server] = Array.isArray(servers) ? servers : []
-  const url = isObject(server) ? member(server, 'url') : undefined
-  if (!isObject(server) || typeof url !== 'string') throw new LeftOut('has no server in the document; give a "baseUrl"')
+  const url = isJsonObject(server) ? member(server, 'url') : undefined
+  if (!isJsonObject(server) || typeof url !== 'string')
+    throw new LeftOut('has no server in the document; give a "baseUrl"')
   const filled = url.replaceAll(/\{([^{}]*)\}/g, (_all, name: string) => defaultOf(member(server, 'variables'), name))
   if (!URL.canParse(filled)) throw new LeftOut(`is at ${quoted(filled)}, which is no whole URL; give a "baseUrl"`)
   try {
@@ -22,8 +23,8 @@ export function baseUrlOf({ servers }: Operation, given: string | undefined): st
 }
 
 function defaultOf(variables: JsonValue | undefined, name: string): string {
-  const variable = isObject(variables) ? member(variables, name) : undefined
-  const value = isObject(variable) ? member(variable, 'default') : undefined
+  const variable = isJsonObject(variables) ? member(variables, name) : undefined
+  const value = isJsonObject(variable) ? member(variable, 'default') : undefined
   if (typeof value !== 'string')
     throw new LeftOut(`is at a server with the variable ${quoted(name)}, which has no default`)
   return value

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import { RequestError } from '../../errors.ts'
-import type { JsonObject, JsonValue } from '../../json/lossless.ts'
+import { isJsonObject, type JsonObject, type JsonValue } from '../../json/lossless.ts'
 import { JsonTextError, parseJson } from '../../json/parse-body.ts'
 import { ownValue } from '../../json/plain.ts'
 
@@ -25,7 +25,7 @@ const yamlHeapMb = 512
  */
 export async function readDocument(given: JsonValue): Promise<ApiDocument> {
   const root = typeof given === 'string' ? await parseText(given) : given
-  if (!isObject(root)) throw refused('is no object')
+  if (!isJsonObject(root)) throw refused('is no object')
   const version = ownValue(root, 'openapi')
   if (typeof version !== 'string' || !/^3\.[01](\.|$)/.test(version)) {
     throw refused('is no OpenAPI document of version 3.0 or 3.1: its "openapi" says otherwise')
@@ -80,6 +80,3 @@ async function yamlToJson(text: string): Promise<string> {
 }
 
 const refused = (reason: string): RequestError => new RequestError('INVALID_DEFINITION', `The document ${reason}.`)
-
-const isObject = (value: JsonValue): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,6 +1,6 @@
-import type { JsonObject, JsonValue } from '../../json/lossless.ts'
+import { isJsonObject, type JsonObject, type JsonValue } from '../../json/lossless.ts'
 import { setOwn } from '../../json/plain.ts'
-import { isObject, LeftOut, member, type References } from './references.ts'
+import { LeftOut, member, type References } from './references.ts'
 
 const singles = new Set([
   ...['items', 'additionalProperties', 'not', 'contains', 'propertyNames', 'if', 'then', 'else'],
@@ -50,7 +50,7 @@ export class SchemaLowering {
 
   lower(schema: JsonValue): JsonValue {
     if (typeof schema === 'boolean') return schema
-    if (!isObject(schema)) throw new LeftOut('has a schema that is neither an object nor a boolean')
+    if (!isJsonObject(schema)) throw new LeftOut('has a schema that is neither an object nor a boolean')
     const ref = member(schema, '$ref')
     if (ref !== undefined && this.#options.version === '3.0') return this.#reference(ref)
     if (Object.hasOwn(schema, '$dynamicRef')) throw new LeftOut('has a schema with a "$dynamicRef"')
@@ -66,7 +66,7 @@ export class SchemaLowering {
     this.#spend(keyword.length)
     if (singles.has(keyword)) lowered[keyword] = this.lower(value)
     else if (lists.has(keyword) && Array.isArray(value)) lowered[keyword] = value.map((item) => this.lower(item))
-    else if (maps.has(keyword) && isObject(value)) {
+    else if (maps.has(keyword) && isJsonObject(value)) {
       const map: JsonObject = {}
       for (const [name, item] of Object.entries(value)) {
         this.#spend(name.length)
@@ -129,9 +129,9 @@ export class SchemaLowering {
 
   #withoutOtherDirection(lowered: JsonObject, schema: JsonObject): void {
     const properties = member(schema, 'properties')
-    if (!isObject(properties)) return
+    if (!isJsonObject(properties)) return
     const mark = this.#options.direction === 'request' ? 'readOnly' : 'writeOnly'
-    const gone = Object.entries(properties).filter(([, item]) => isObject(item) && member(item, mark) === true)
+    const gone = Object.entries(properties).filter(([, item]) => isJsonObject(item) && member(item, mark) === true)
     const names = new Set(gone.map(([name]) => name))
     if (names.size === 0) return
     for (const name of names) delete (lowered['properties'] as JsonObject)[name]

@@ -1,6 +1,6 @@
 import { RequestError } from '../../errors.ts'
-import type { JsonObject, JsonValue } from '../../json/lossless.ts'
-import { entriesOf, isObject, LeftOut, member, type References } from './references.ts'
+import { isJsonObject, type JsonObject, type JsonValue } from '../../json/lossless.ts'
+import { entriesOf, LeftOut, member, type References } from './references.ts'
 import type { Selector } from './selection.ts'
 
 const methods = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch'] as const
@@ -60,7 +60,7 @@ export function operationsOf(
         throw new RequestError('INVALID_DEFINITION', `The document has more than ${maxOperations} operations.`)
       }
       const label = `${method.toUpperCase()} ${path}`
-      if (!isObject(given)) {
+      if (!isJsonObject(given)) {
         leave(label, 'is no object')
         continue
       }
@@ -88,7 +88,7 @@ function read(
     servers: member(given, 'servers') ?? member(pathItem, 'servers') ?? member(root, 'servers'),
     // `{}` among the ways in is the way in without any.
     isSecured: Array.isArray(security)
-      ? security.length > 0 && !security.some((way) => isObject(way) && Object.keys(way).length === 0)
+      ? security.length > 0 && !security.some((way) => isJsonObject(way) && Object.keys(way).length === 0)
       : undefined
   }
 }

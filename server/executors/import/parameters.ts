@@ -1,8 +1,8 @@
-import type { JsonObject, JsonValue } from '../../json/lossless.ts'
+import { isJsonObject, type JsonObject, type JsonValue } from '../../json/lossless.ts'
 import { setOwn } from '../../json/plain.ts'
 import type { SchemaLowering } from './lower-schema.ts'
 import type { Operation } from './operations.ts'
-import { entriesOf, isObject, LeftOut, member, quoted, type References } from './references.ts'
+import { entriesOf, LeftOut, member, quoted, type References } from './references.ts'
 import type { ParameterMapping, RequestMapping } from './request-mapping.ts'
 
 const places = ['path', 'query', 'header', 'cookie'] as const
@@ -106,7 +106,12 @@ function readParameter(
   if (content !== undefined) {
     const [type, media] = content
     if (!isJsonType(type)) return leaveOut(`is ${quoted(type)}, not JSON`)
-    return { ...about, style: 'json', explode: false, schema: isObject(media) ? (member(media, 'schema') ?? {}) : {} }
+    return {
+      ...about,
+      style: 'json',
+      explode: false,
+      schema: isJsonObject(media) ? (member(media, 'schema') ?? {}) : {}
+    }
   }
   const style = member(parameter, 'style') ?? (place === 'query' || place === 'cookie' ? 'form' : 'simple')
   if (!isStyle(style, place))
@@ -155,7 +160,7 @@ function bodyOf({ given, method }: Operation, references: References, note: (tex
   const [type, media] = json
   const description = member(requestBody, 'description')
   return {
-    schema: isObject(media) ? (member(media, 'schema') ?? {}) : {},
+    schema: isJsonObject(media) ? (member(media, 'schema') ?? {}) : {},
     description: typeof description === 'string' ? description : undefined,
     isRequired,
     contentType: type.split(';', 1)[0]?.trim() === '*/*' ? 'application/json' : type
@@ -179,5 +184,5 @@ function freeName(properties: JsonObject, name: string, place: string): string {
 function described(schema: JsonValue, description: string | undefined): JsonValue {
   if (description === undefined || description === '') return schema
   if (schema === true) return { description: description.slice(0, 1_000) }
-  return isObject(schema) ? { ...schema, description: description.slice(0, 1_000) } : schema
+  return isJsonObject(schema) ? { ...schema, description: description.slice(0, 1_000) } : schema
 }

@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../../json/lossless.ts'
+import { isJsonObject, type JsonObject, type JsonValue } from '../../json/lossless.ts'
 import { ownValue } from '../../json/plain.ts'
 
 /** Why something of a document is left out, in words that follow its name. */
@@ -35,7 +35,7 @@ export class References {
   object(value: JsonValue | undefined, what: string): JsonObject {
     let at = value
     for (let hops = 0; hops <= longestChain; hops += 1) {
-      if (!isObject(at)) throw new LeftOut(`has ${what} that is no object`)
+      if (!isJsonObject(at)) throw new LeftOut(`has ${what} that is no object`)
       const ref = ownValue(at, '$ref')
       if (ref === undefined) return at
       if (typeof ref !== 'string') throw new LeftOut(`has ${what} with a "$ref" that is no text`)
@@ -51,10 +51,7 @@ export const member = (object: JsonObject, key: string): JsonValue | undefined =
 
 /** The own members of what should be a map; of anything else, none. */
 export const entriesOf = (value: JsonValue | undefined): [string, JsonValue][] =>
-  isObject(value) ? Object.entries(value) : []
-
-export const isObject = (value: JsonValue | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
+  isJsonObject(value) ? Object.entries(value) : []
 
 const isContainer = (value: JsonValue): value is JsonObject | JsonValue[] => typeof value === 'object' && value !== null
 

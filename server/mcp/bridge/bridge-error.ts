@@ -1,4 +1,4 @@
-import { CodedError } from '../../errors.ts'
+import { AbortError, CodedError } from '../../errors.ts'
 
 /** What a call of a bridged tool may fail with (docs/mcp.md). */
 export type BridgeErrorCode =
@@ -20,13 +20,6 @@ export class McpBridgeError extends CodedError {
   constructor(code: BridgeErrorCode, message: string, options: ErrorOptions & { effect?: 'none' } = {}) {
     super(code, message, options)
     if (options.effect !== undefined) this.effect = options.effect
-  }
-}
-
-/** The caller gave the call up (core.md §30). */
-export class AbortError extends CodedError {
-  constructor() {
-    super('ABORTED', 'tool call aborted')
   }
 }
 

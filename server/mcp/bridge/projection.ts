@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../../json/lossless.ts'
+import { isJsonObject, type JsonObject, type JsonValue } from '../../json/lossless.ts'
 
 /** Cut of names and addresses in a line: they come from outside, and a line should stay one. */
 const maxQuoted = 2_048
@@ -13,7 +13,7 @@ export function projection(content: readonly JsonValue[]): string {
 }
 
 function lineOf(block: JsonValue): string | undefined {
-  if (!isObject(block)) return '[a block that is no object]'
+  if (!isJsonObject(block)) return '[a block that is no object]'
   const type = own(block, 'type')
   switch (typeof type === 'string' ? type : '') {
     case 'text': {
@@ -28,7 +28,7 @@ function lineOf(block: JsonValue): string | undefined {
       return `[audio, ${mediaOf(block)}: not shown]`
     case 'resource': {
       const resource = own(block, 'resource')
-      const [uri, media] = isObject(resource) ? [own(resource, 'uri'), own(resource, 'mimeType')] : []
+      const [uri, media] = isJsonObject(resource) ? [own(resource, 'uri'), own(resource, 'mimeType')] : []
       return `[embedded resource ${quoted(uri)}, ${quoted(media)}: not shown]`
     }
     default:
@@ -51,6 +51,3 @@ function quoted(value: JsonValue | undefined): string {
 
 const own = (object: JsonObject, key: string): JsonValue | undefined =>
   Object.hasOwn(object, key) ? object[key] : undefined
-
-const isObject = (value: JsonValue | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,5 +1,5 @@
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
-import type { JsonObject, JsonValue } from '../../json/lossless.ts'
+import { isJsonObject, type JsonValue } from '../../json/lossless.ts'
 
 /** Codes of answers that we make in place of a message that is not taken. Outside of what JSON-RPC and MCP use. */
 const codes = { 'too-large': -39_001, 'too-deep': -39_002, ended: -39_003, malformed: -39_004 } as const
@@ -22,20 +22,17 @@ export const refusalOf = (code: number): Refusal | undefined =>
  * object: its request would wait for nothing.
  */
 export function takenMessage(message: JsonValue): JSONRPCMessage {
-  if (!isObject(message) || Object.hasOwn(message, 'method') || typeof message['id'] !== 'number') {
+  if (!isJsonObject(message) || Object.hasOwn(message, 'method') || typeof message['id'] !== 'number') {
     return message as unknown as JSONRPCMessage
   }
   const { id, result, error } = message
-  if (isObject(result)) {
+  if (isJsonObject(result)) {
     const { _meta: _unused, ...rest } = result
     return { jsonrpc: '2.0', id, result: rest }
   }
-  if (!isObject(error)) return refusedMessage(id, 'malformed')
+  if (!isJsonObject(error)) return refusedMessage(id, 'malformed')
   const { code, message: text } = error
   if (typeof code !== 'number' || !Number.isInteger(code) || typeof text !== 'string')
     return refusedMessage(id, 'malformed')
   return { jsonrpc: '2.0', id, error: { code, message: text } }
 }
-
-const isObject = (value: JsonValue | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
