@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path'
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import { childEnvironment } from './environment.ts'
 import type { FromThread, StreamName, Tail, ThreadOutput, ThreadSpec, ToThread } from './messages.ts'
-import { membersOf, processRow, ProcessTable, sendSignal, TREE_VARIABLE } from './process-table.js'
+import { LOOKS_UNTIL_GONE, membersOf, processRow, ProcessTable, sendSignal, TREE_VARIABLE } from './process-table.js'
 import { resolveExecutable } from './resolve-executable.ts'
 import { type OutputMode, type ProcessHandle, SpawnError, type SpawnSpec, type Subprocesses } from './subprocess.ts'
 import { TreeHandle } from './tree-handle.ts'
@@ -200,15 +200,16 @@ export class ManagedTrees implements Subprocesses {
         this.#receive(next.message as FromThread)
       }
     }
-    const running = [...this.#live.values()].filter(({ pid, isGone }) => pid > 0 && !isGone)
+    // Also those whose start was never told, since the thread died just then: their marks are known.
+    const running = [...this.#live.values()].filter(({ isGone }) => !isGone)
     const table = new ProcessTable({ since: this.#start })
-    for (let look = 0; look < MAX_LAST_LOOKS && running.length > 0; look++) {
+    for (let look = 0, empty = 0; look < MAX_LAST_LOOKS && empty < LOOKS_UNTIL_GONE && running.length > 0; look++) {
       // Looked at before anything dies: some are known by their parent only.
       const rows = table.look()
       const members = running.flatMap(({ pid, start, marker }) => membersOf(rows, { pid, start, marker }))
-      if (look === 0) for (const { pid, hasSettled } of running) if (!hasSettled) sendSignal(-pid, 'SIGKILL')
+      if (look === 0) for (const { pid, hasSettled } of running) if (pid > 0 && !hasSettled) sendSignal(-pid, 'SIGKILL')
       for (const row of members) sendSignal(row.pid, 'SIGKILL')
-      if (members.length === 0) return
+      empty = members.length === 0 ? empty + 1 : 0
     }
   }
 }

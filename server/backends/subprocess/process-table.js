@@ -8,6 +8,9 @@ import { readFileSync, readdirSync } from 'node:fs'
  */
 export const TREE_VARIABLE = 'TOOLWRIGHT_TREE'
 
+/** How many looks in a row that find nobody mean that a tree is gone: one look can miss a process that just forks. */
+export const LOOKS_UNTIL_GONE = 2
+
 const markerInEnvironment = new RegExp(`(?:^|\\0)${TREE_VARIABLE}=([^\\0]*)`)
 
 /** The limit that marks, out of /proc/<pid>/limits: a number or `unlimited`. @param {string} limits */

@@ -4,12 +4,9 @@ import { LiveFeed } from './live-feed.js'
 import { markedCommand } from './marked-command.js'
 import { OutputCollector } from './output-collector.js'
 import { OutputPipe } from './output-pipe.js'
-import { membersOf, processRow, sendSignal } from './process-table.js'
+import { LOOKS_UNTIL_GONE, membersOf, processRow, sendSignal } from './process-table.js'
 
 /** @import { FromThread, ProcessRow, StreamName, TailMap, ThreadSpec, TreeIdentity } from './messages.ts' */
-
-/** How many looks in a row that find nobody mean that the tree is gone: one look can miss a process that just forks. */
-const LOOKS_UNTIL_GONE = 2
 
 /**
  * One process tree, in the thread that owns it: its start, its output, and the ladder that ends it (backends.md §2).
