@@ -4,6 +4,7 @@ import type { AddressGuard } from '../backends/web/address-guard.ts'
 import { withDeadline } from '../backends/web/deadline.ts'
 import { guardedAgent } from '../backends/web/guarded-agent.ts'
 import { WebError } from '../backends/web/web.ts'
+import { AbortError } from '../errors.ts'
 import { exchange, type ToolAnswer, type ToolRequest } from './http-executor-exchange.ts'
 import { HttpToolError } from './http-executor-errors.ts'
 import { isHostAllowed } from './http-executor-hosts.ts'
@@ -78,7 +79,7 @@ export class HttpToolClient {
    * Makes a request, and makes it again where the tool is idempotent and the failure may pass: no connection, a lost one, or a status
    * that says so; with growing, jittered waits or those that the server asks for, as long as the deadline allows. `makeRequest` is asked
    * anew each time, and told the deadline (epoch milliseconds). Resolves with the last answer, whatever its status. Rejects with a
-   * `HttpToolError`, or with what `makeRequest` threw.
+   * `HttpToolError`, with an `AbortError` when the caller gave it up, or with what `makeRequest` threw.
    */
   async send(
     call: WireCall,
@@ -86,15 +87,13 @@ export class HttpToolClient {
   ): Promise<ToolAnswer> {
     const deadlineAt = call.deadlineAt ?? Date.now() + this.#limits.timeoutMs
     let wasSent = false
-    const ended = (code: 'HTTP_TOOL_TIMEOUT' | 'HTTP_TOOL_ABORTED', text: string) => (): HttpToolError =>
-      new HttpToolError(code, text, wasSent ? 'unknown' : 'none')
     return withDeadline(
       {
         // A tool's own time is kept by the timeout policy, whose abort comes by the signal and says so (core.md §18).
         timeoutMs: call.deadlineAt === undefined ? this.#limits.timeoutMs : longestMs,
-        timedOut: ended('HTTP_TOOL_TIMEOUT', 'the call took too long'),
+        timedOut: () => new HttpToolError('HTTP_TOOL_TIMEOUT', 'the call took too long', wasSent ? 'unknown' : 'none'),
         signal: call.signal,
-        aborted: ended('HTTP_TOOL_ABORTED', 'the call was aborted')
+        aborted: () => new AbortError(wasSent ? {} : { effect: 'none' })
       },
       async (signal) => {
         for (let tried = 1; ; tried += 1) {

@@ -23,7 +23,8 @@ export interface ToolAnswer {
 /**
  * Makes one request and reads its answer to the end. `onSent` is called when there is a connection that it is about to be written to
  * (undici's `onRequestStart`): until then it did nothing, whatever becomes of it. An answer beyond `maxBytes` ends the
- * connection, so a server cannot keep it busy. Redirects are answers like others. Rejects with a `HttpToolError`.
+ * connection, so a server cannot keep it busy. Redirects are answers like others. Rejects with a `HttpToolError`,
+ * or with the reason of `signal`.
  */
 export function exchange(
   dispatcher: Dispatcher,
@@ -57,8 +58,8 @@ export function exchange(
       controller?.abort(error)
     }
     const onAbort = (): void => {
-      const effect = controller === undefined ? 'none' : 'unknown'
-      refuse(new HttpToolError('HTTP_TOOL_ABORTED', 'the call was aborted', effect))
+      over(() => reject(signal.reason as Error))
+      controller?.abort(signal.reason as Error)
     }
 
     if (signal.aborted) return onAbort()

@@ -302,7 +302,7 @@ describe('an end before the answer', () => {
     asking.catch(() => undefined)
     await until(() => server.asked.length === 1)
     abort.abort()
-    await expect(asking).rejects.toMatchObject({ code: 'HTTP_TOOL_ABORTED', effect: 'unknown' })
+    await expect(asking).rejects.toMatchObject({ code: 'ABORTED' })
     await until(() => server.sockets.size === 0)
     expect(server.asked).toHaveLength(1)
   })
@@ -313,7 +313,7 @@ describe('an end before the answer', () => {
     const client = httpToolClient({ maxConnections: 1 })
     const aborted = AbortSignal.abort()
     await expect(httpExecutor(server.origin, client).run(wireCall({ signal: aborted }))).rejects.toMatchObject({
-      code: 'HTTP_TOOL_ABORTED',
+      code: 'ABORTED',
       effect: 'none'
     })
     const first = httpExecutor(server.origin, client).run(wireCall())
@@ -321,7 +321,7 @@ describe('an end before the answer', () => {
     const abort = new AbortController()
     const second = httpExecutor(server.origin, client).run(wireCall({ signal: abort.signal }))
     abort.abort()
-    await expect(second).rejects.toMatchObject({ code: 'HTTP_TOOL_ABORTED', effect: 'none' })
+    await expect(second).rejects.toMatchObject({ code: 'ABORTED', effect: 'none' })
     answers[0]?.()
     expect(await first).toEqual({ value: 1 })
     const third = httpExecutor(server.origin, client).run(wireCall())
@@ -421,7 +421,7 @@ describe('a second try', () => {
     asking.catch(() => undefined)
     await until(() => server.asked.length === 1)
     abort.abort()
-    await expect(asking).rejects.toMatchObject({ code: 'HTTP_TOOL_ABORTED', effect: 'unknown' })
+    await expect(asking).rejects.toMatchObject({ code: 'ABORTED' })
   })
 
   it('a connection that the server drops as the request comes (keep-alive): unknown, or tried again if that does no harm', async () => {

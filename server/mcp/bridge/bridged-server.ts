@@ -58,6 +58,8 @@ export class BridgedServer {
   readonly #lifeline: Lifeline
   readonly #scopeLinks: ScopeLinks
   readonly #syncs = new InTurn()
+  /** Not the same turns as of `#syncs`: who accepts a tool would wait for a server that is slow to list. */
+  readonly #changes = new InTurn()
   readonly #pace: ResyncPace
   readonly #over = new AbortController()
   readonly #undos: (() => void)[]
@@ -83,9 +85,8 @@ export class BridgedServer {
     this.#scopeLinks = new ScopeLinks({ open: () => this.#open(() => {}), max: limits.maxLinks - 1 })
     this.#pace = new ResyncPace(limits.listChangedIntervalMs, clock, () => this.resync())
     this.#undos = [
-      pins.onAccepted((scope, origin) => {
-        if (scope === this.#origin.scope && origin === this.#origin.origin) void this.#reapply()
-        return Promise.resolve()
+      pins.onAccepted(async (scope, origin) => {
+        if (scope === this.#origin.scope && origin === this.#origin.origin) await this.#reapply()
       }),
       registry.onChange(() => this.#scopeLinks.prune(parts.isLive))
     ]
@@ -129,6 +130,7 @@ export class BridgedServer {
     this.#generation.clear()
     await Promise.all([this.#lifeline.close(), this.#scopeLinks.close()])
     await this.#syncs.idle()
+    await this.#changes.idle()
     this.#generation.clear()
   }
 
@@ -163,14 +165,15 @@ export class BridgedServer {
   #sync(link: Link): Promise<void> {
     return this.#syncs.run(async () => {
       const raw = await link.listTools(this.#parts.limits)
-      await this.#apply(raw.map((tool) => bridgedTool(this.definition.name, tool)))
+      const tools = raw.map((tool) => bridgedTool(this.definition.name, tool))
+      await this.#changes.run(() => this.#apply(tools))
     })
   }
 
   /** With what was listed last: what is quarantined has changed. */
   async #reapply(): Promise<void> {
     try {
-      await this.#syncs.run(() => this.#apply(this.#listed))
+      await this.#changes.run(() => this.#apply(this.#listed))
     } catch (error) {
       this.#lifeline.note(error)
     }

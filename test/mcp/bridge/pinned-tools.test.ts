@@ -100,7 +100,7 @@ describe('a server that changes its tools (reliability.md §1.3, S8)', () => {
     expect(outcome(await accept('?scope=elsewhere'))).toBe('404 UNKNOWN_SCOPE')
     expect(outcome(await accept('', { hash: waiting.hash }))).toBe('409 APPROVAL_STALE')
     expect(outcome(await accept('?scope=global', { hash: again.hash }))).toBe('204')
-    await until(isThere)
+    expect(await isThere()).toBe(true)
     expect(outcome(await accept(''))).toBe('404 NOT_FOUND')
     expect((await server()).quarantined).toEqual([])
 
