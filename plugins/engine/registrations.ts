@@ -20,7 +20,7 @@ export const registrations = fp(
     fastify: FastifyInstance,
     { scopes: limits, clock = systemClock }: Pick<Config, 'scopes'> & { clock?: Clock }
   ) => {
-    const { eventLog: log, scopes: tree, registry, tools: root, callEngine, jobs } = fastify
+    const { eventLog: log, scopes: tree, registry, tools: root, callEngine, jobs, definitionPins } = fastify
     const service = new Registrations({
       log,
       tree,
@@ -32,6 +32,7 @@ export const registrations = fp(
         await callEngine.calls.whenQuiet(({ session }) => session.scope.isWithin(scope))
         await jobs.whenQuiet((owner) => isAgent(owner) && owner.scope.isWithin(scope))
       },
+      onErased: (ids) => void definitionPins.dropScopes(ids),
       warn: (message, details) => fastify.log.warn(details, message)
     })
     await service.restore()
@@ -48,5 +49,5 @@ export const registrations = fp(
       return service.close()
     })
   },
-  { name: 'registrations', fastify: '5.x', dependencies: ['event-log', 'tools', 'calls', 'jobs'] }
+  { name: 'registrations', fastify: '5.x', dependencies: ['event-log', 'tools', 'calls', 'jobs', 'definition-pins'] }
 )

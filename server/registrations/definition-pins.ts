@@ -164,6 +164,13 @@ export class DefinitionPins {
     })
   }
 
+  /** What is stored about a scope goes with it, and its id may be another's by now: what is known here of those ids goes too. */
+  dropScopes(ids: readonly string[]): Promise<void> {
+    return this.#changes.run(async () => {
+      for (const [key, { scope }] of this.#pins) if (ids.includes(scope)) this.#pins.delete(key)
+    })
+  }
+
   #judged(before: Pin, definition: PinnedDefinition, origin: PinOrigin): Pin {
     const { warn, now } = this.#options
     const hash = hashOf(before.name, definition)

@@ -37,6 +37,8 @@ export interface RegistrationsOptions {
   clock: Clock
   /** Resolves when no call of the scope or of one below it is live. */
   quiet: (scope: Scope) => Promise<void>
+  /** All that was stored about these ids is, or will be, erased: their scopes are gone, or new. */
+  onErased: (ids: readonly string[]) => void
   warn: (message: string, details: Record<string, unknown>) => void
 }
 
@@ -207,6 +209,7 @@ export class Registrations {
     assertLimit('scopes.maxRestrictions', next.restrict.length, limits.maxRestrictions)
     tryOut(registry, trialScope(id, parent), undefined, next)
     await log.append({ writes: [...(await this.#traces.succession(author, id)), writeScope(id, next)] })
+    this.#options.onErased([id])
     try {
       const handle = this.#handleOf(parent).child(id)
       this.#show(handle.scope, next)

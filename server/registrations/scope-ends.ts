@@ -14,6 +14,7 @@ export interface ScopeEndsOptions {
   clock: Clock
   /** Resolves when no call of the scope or of one below it is live. */
   quiet: (scope: Scope) => Promise<void>
+  onErased: (ids: readonly string[]) => void
   warn: (message: string, details: Record<string, unknown>) => void
   traces: ScopeTraces
   inTurn: InTurn
@@ -62,11 +63,12 @@ export class ScopeEnds {
 
   /** Takes a scope out of the tree at once. The returned function resolves when all is quiet. */
   takeOut(scope: Scope): () => Promise<void> {
-    const { tree, warn, handleOf, inTurn, traces } = this.#options
+    const { tree, warn, handleOf, inTurn, traces, onErased } = this.#options
     // Somebody in this process may have been first.
     if (!tree.isLive(scope)) return () => Promise.resolve()
     const gone = tree.subtree(scope)
     for (const each of gone) this.#idle.forget(each)
+    onErased(gone.map(({ id }) => id))
     const disposed = handleOf(scope)
       .dispose()
       .catch((error: unknown) =>

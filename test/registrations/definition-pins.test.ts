@@ -123,6 +123,15 @@ describe('pins', () => {
     expect(last.quarantined('global', 'mcp:s')).toEqual([])
   })
 
+  it('of a scope that is gone hold nobody who has its id later', async () => {
+    const { pins } = await open()
+    const ofScope = { ...origin, scope: 'a' }
+    for (const each of [origin, ofScope]) await pins.judge(each, named(['t', 'one']))
+    await pins.dropScopes(['a', 'b'])
+    expect([...(await pins.judge(ofScope, named(['t', 'two'])))]).toEqual(['t'])
+    expect([...(await pins.judge(origin, named(['t', 'two'])))]).toEqual([])
+  })
+
   it('are released as they were looked at, once, and their source hears of it', async () => {
     const { pins } = await open()
     const heard: string[] = []

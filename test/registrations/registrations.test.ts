@@ -52,6 +52,8 @@ interface Fixture {
   registrations: Registrations
   admin: Author
   warnings: string[]
+  /** Ids of scopes that others were told to forget, in order. */
+  erased: string[]
   /** What holds the calls of scopes live. */
   busy: Map<string, Promise<void>>
 }
@@ -75,6 +77,7 @@ function engine(log = failingLog(), clock = new TestClock()): Fixture {
   for (const name of ['alpha', 'beta']) registry.register(tree.global, bareTool(name))
   const busy = new Map<string, Promise<void>>()
   const warnings: string[] = []
+  const erased: string[] = []
   const registrations = new Registrations({
     log,
     tree,
@@ -85,10 +88,11 @@ function engine(log = failingLog(), clock = new TestClock()): Fixture {
     quiet: async (scope: Scope) => {
       for (const each of tree.subtree(scope)) await busy.get(each.id)
     },
+    onErased: (ids) => void erased.push(...ids),
     warn: (message) => warnings.push(message)
   })
   const admin = { reach: tree.global, mayConfigure: true }
-  return { log, clock, tree, registry, registrations, admin, warnings, busy }
+  return { log, clock, tree, registry, registrations, admin, warnings, erased, busy }
 }
 
 const scopeIds = ({ tree }: Fixture): string[] => tree.all().map(({ id }) => id)
@@ -128,6 +132,18 @@ describe('a change that cannot be stored', () => {
     expect(registry.schemas(scope).map(({ name }) => name)).toEqual(['alpha', 'beta'])
     expect(clock.size).toBe(0)
   })
+})
+
+it('tells of the ids whose stored things are erased: of those that go with all below them, and of new ones', async () => {
+  const { registrations, admin, erased } = engine()
+  await registrations.put(admin, 'a', {})
+  await registrations.put(admin, 'a/b', { parent: 'a' })
+  await registrations.put(admin, 'a', {})
+  expect(erased.splice(0)).toEqual(['a', 'a/b'])
+  await registrations.dispose(admin, 'a')
+  expect(erased.splice(0)).toEqual(['a/b', 'a'])
+  await registrations.put(admin, 'a', {})
+  expect(erased).toEqual(['a'])
 })
 
 describe('idle scopes', () => {
