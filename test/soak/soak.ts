@@ -35,11 +35,23 @@ export async function soak({
   seconds: number
   seed: number
 }): Promise<SoakReport> {
-  const random = new Random(seed)
   const server = await ServerProcess.start({
     home,
-    settings: { http: { maxRequestsPerSocket: 50, keepAliveTimeoutMs: 500 } }
+    settings: {
+      http: { maxRequestsPerSocket: 50, keepAliveTimeoutMs: 500 },
+      // What else the machine does may hold the loop up for longer than by default, and no answer may be a refusal here.
+      shedding: { maxLoopDelayMs: 0 }
+    }
   })
+  try {
+    return await soaked(server, seconds, new Random(seed))
+  } catch (error) {
+    await server.kill()
+    throw error
+  }
+}
+
+async function soaked(server: ServerProcess, seconds: number, random: Random): Promise<SoakReport> {
   const load = new Load(random, await featuresOf(server))
   // What is made once and kept is there after some of it.
   await during(server, load, wait(Math.min(seconds, 50) * 200))
