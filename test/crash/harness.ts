@@ -2,6 +2,7 @@ import { existsSync, rmSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import { verifyLog } from '../../server/event-log/sqlite/verify-log.js'
 import { until } from '../helpers/until.ts'
+import { Background } from './background.ts'
 import { type Features, Load } from './load.ts'
 import { Oracle } from './oracle.ts'
 import { Random } from './random.ts'
@@ -23,6 +24,8 @@ export interface HarnessReport extends Features {
   events: number
   /** Calls whose outcome nobody knows: the server died while they ran. */
   unknown: number
+  /** Background jobs that were started. */
+  jobs: number
   orphansEnded: number
 }
 
@@ -35,7 +38,8 @@ export async function crashAgainAndAgain({ home, kills, seed, onRound }: Harness
   const random = new Random(seed)
   let server = await ServerProcess.start({ home })
   const features = await featuresOf(server)
-  const load = new Load(random, features)
+  const background = new Background(random, home)
+  const load = new Load(random, features, background)
   const oracle = new Oracle(home)
   const subscribers = {
     all: new Subscriber(),
@@ -53,8 +57,9 @@ export async function crashAgainAndAgain({ home, kills, seed, onRound }: Harness
     const orphans = await server.kill()
     await running
     server = await ServerProcess.start({ home })
-    await until(() => alive(orphans).length === 0, 2000)
+    await until(() => alive(orphans).length === 0 && background.strays().length === 0, 2000)
     orphansEnded += orphans.length
+    await background.check(server)
     await connect()
     await oracle.check(server, load, subscribers)
     await load.settle(server)
@@ -62,10 +67,11 @@ export async function crashAgainAndAgain({ home, kills, seed, onRound }: Harness
   }
   await oracle.check(server, load, subscribers)
   await server.stop()
+  if (background.strays().length > 0) throw new Error('what the load started outlives a server that was stopped')
   const { events, damagedSessions } = verifyLog(home)
   if (damagedSessions.length > 0) throw new Error(`the hash chains of ${damagedSessions.join()} are broken`)
   const unknown = load.acked.filter(({ code }) => code === 'TOOL_OUTCOME_UNKNOWN').length
-  return { ...features, kills, acked: load.acked.length, events, unknown, orphansEnded }
+  return { ...features, kills, acked: load.acked.length, events, unknown, jobs: background.jobs, orphansEnded }
 }
 
 /** What is mounted is found out as a client does. */

@@ -1,3 +1,4 @@
+import type { Background } from './background.ts'
 import type { Random } from './random.ts'
 import { type ServerProcess, Wrong } from './server-process.ts'
 
@@ -25,51 +26,77 @@ export interface Features {
 }
 
 const lanes = 6
+/** Those that ask for jobs and terminals, so that every life has some however short it is. */
+const backgroundLanes = 2
 const sessions = 5
 
-/** A mixed load of plain calls, batches, commands, approvals and programs, which remembers what was sent and what was answered. */
+/** A mixed load of plain calls, batches, commands, approvals, programs, jobs and terminals, which remembers what was sent and what was answered. */
 export class Load {
   readonly acked: Acked[] = []
   /** Sent and not answered. */
   readonly open = new Map<string, Sent>()
   readonly #random: Random
   readonly #features: Features
+  readonly #background: Background | undefined
   #count = 0
 
-  constructor(random: Random, features: Features) {
+  /** Without `background` no jobs and no terminals, which stay when the load is over. */
+  constructor(random: Random, features: Features, background?: Background) {
     this.#random = random
     this.#features = features
+    this.#background = background
   }
 
   /** Sends requests from several sides at once until the server is gone, or until told. Throws at an answer that must not be. */
   async run(server: ServerProcess, end: Promise<unknown> = server.exited): Promise<void> {
     const isOver = { now: false }
     const over = end.then(() => (isOver.now = true))
-    const lane = async (): Promise<void> => {
-      while (!isOver.now) if (!(await this.#request(server))) return
+    const lane = async (request: () => Promise<boolean>): Promise<void> => {
+      while (!isOver.now) if (!(await request())) return
+    }
+    const background = this.#background
+    const ask = Array.from({ length: lanes }, () => () => this.#request(server))
+    if (background !== undefined) {
+      const inBackground = (): Promise<boolean> =>
+        this.#invoke(server, background.call(this.#callId(), this.#session()))
+      ask.push(...Array.from({ length: backgroundLanes }, () => inBackground))
     }
     const approver = this.#features.approvals ? [this.#decide(server, isOver)] : []
-    await Promise.all([...Array.from({ length: lanes }, lane), ...approver, over])
+    await Promise.all([...ask.map(lane), ...approver, over])
   }
 
-  /** Asks again for every call that has no answer: it is attached, replayed, or runs now, and is answered at last. */
+  /**
+   * Asks again for every call that has no answer: it is attached, replayed, or runs now, and is answered at last. Then there are a job and a
+   * terminal, for the next kill to meet.
+   */
   async settle(server: ServerProcess): Promise<void> {
     const isOver = { now: false }
     const deciding = this.#features.approvals ? this.#decide(server, isOver) : Promise.resolve()
     await Promise.all([...this.open.values()].map((sent) => this.#invoke(server, sent)))
+    await Promise.all(
+      this.#background?.standing(() => this.#callId(), this.#session()).map((sent) => this.#invoke(server, sent)) ?? []
+    )
     isOver.now = true
     await deciding
   }
 
   async #request(server: ServerProcess): Promise<boolean> {
     const dice = this.#random.next()
-    const session = `s-${this.#random.between(0, sessions - 1)}`
+    const session = this.#session()
     if (dice < 0.2) return await this.#batch(server, session)
     return await this.#invoke(server, { session, call: this.#call(dice) })
   }
 
+  #session(): string {
+    return `s-${this.#random.between(0, sessions - 1)}`
+  }
+
+  #callId(): string {
+    return `c-${(this.#count += 1)}`
+  }
+
   #call(dice: number): Sent['call'] {
-    const callId = `c-${(this.#count += 1)}`
+    const callId = this.#callId()
     const text = `${callId} ${'x'.repeat(this.#random.between(0, 40) ** 2 * 3)}`
     if (dice > 0.97) {
       const command = 'sleep 30 >/dev/null 2>&1 & setsid sleep 30 >/dev/null 2>&1 & sleep 0.2; echo done'
@@ -106,9 +133,17 @@ export class Load {
   }
 
   #take(session: string, body: unknown): void {
-    const { callId, callSeq, resultSeq, isError, value, error } = body as Record<string, any>
+    const { callId, callSeq, resultSeq, isError, value, error, replayed } = body as Record<string, any>
+    const sent = this.open.get(callId)
     this.open.delete(callId)
-    this.acked.push({ session, callId, callSeq, resultSeq, isError, value, code: error?.info?.code })
+    const code = error?.info?.code
+    this.acked.push({ session, callId, callSeq, resultSeq, isError, value, code })
+    if (sent === undefined) return
+    this.#background?.take(sent, {
+      value,
+      code: isError ? (code ?? 'UNKNOWN') : undefined,
+      isReplayed: replayed === true
+    })
   }
 
   async #decide(server: ServerProcess, isOver: { now: boolean }): Promise<void> {

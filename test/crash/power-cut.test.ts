@@ -16,6 +16,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { expect, it, onTestFinished } from 'vitest'
 import { verifyLog } from '../../server/event-log/sqlite/verify-log.js'
 import { temporaryDirectory } from '../helpers/temporary-directory.ts'
+import { Background } from './background.ts'
 import { featuresOf, removeTraces } from './harness.ts'
 import { Load } from './load.ts'
 import { Oracle } from './oracle.ts'
@@ -55,7 +56,8 @@ it.each([
       for (const made of [home, disk]) mkdirSync(made)
       onTestFinished(() => [home, disk].forEach(removeTraces))
       const server = await ServerProcess.start({ home, env: { LD_PRELOAD: shim, PC_DIR: home, PC_SHADOW: disk } })
-      const load = new Load(random, await featuresOf(server))
+      const background = new Background(random, home)
+      const load = new Load(random, await featuresOf(server), background)
       const running = load.run(server)
       await wait(random.between(300, 1500))
       await server.kill()
@@ -64,9 +66,12 @@ it.each([
       if (existsSync(bodiesFile(home))) copyFileSync(bodiesFile(home), bodiesFile(disk))
 
       const next = await ServerProcess.start({ home: disk })
+      await background.check(next)
       await new Oracle(disk).check(next, load)
       await load.settle(next)
       await next.stop()
+      // To the server of another directory they are nobody's: a machine without power has none.
+      for (const pid of background.strays()) process.kill(pid, 'SIGKILL')
       expect(load.acked.length).toBeGreaterThan(0)
       expect(verifyLog(disk).damagedSessions).toEqual([])
     }
