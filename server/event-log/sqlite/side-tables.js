@@ -104,7 +104,11 @@ export function openSideTables(db, tables) {
     for (const name of conditions) {
       if (of.get(name)?.packed !== false) throw new RefusedWrite('invalid', `cannot look for ${table}.${name}`)
     }
-    const filter = conditions.length === 0 ? '' : `WHERE ${equal(conditions)}`
+    const filters = conditions.length === 0 ? [] : [equal(conditions)]
+    // The index of the calls that have not ended is used only by a statement that says it wants no others.
+    if (table === 'calls' && typeof where['state'] === 'string' && where['state'] !== 'done')
+      filters.push("state <> 'done'")
+    const filter = filters.length === 0 ? '' : `WHERE ${filters.join(' AND ')}`
     const found = /** @type {Record<string, Cell | Buffer>[]} */ (
       statement(`SELECT ${[...of.keys()].join(', ')} FROM ${table} ${filter} ORDER BY rowid LIMIT ?`).all(
         ...pick(where, conditions),
