@@ -16,8 +16,8 @@ const markerInEnvironment = new RegExp(`(?:^|\\0)${TREE_VARIABLE}=([^\\0]*)`)
 /** The limit that marks, out of /proc/<pid>/limits: a number or `unlimited`. @param {string} limits */
 export const rttimeIn = (limits) => /^Max realtime timeout +\S+ +(\S+)/m.exec(limits)?.[1]
 
-/** @param {string} path */
-function readProc(path) {
+/** @param {string} path @returns {string | undefined} */
+export function readProc(path) {
   try {
     return readFileSync(path, 'latin1')
   } catch {

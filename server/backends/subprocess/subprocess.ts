@@ -36,7 +36,7 @@ export interface SpawnSpec {
   signal?: AbortSignal
   /**
    * Marks the tree by a resource limit too, so that what drops its environment and its session is ended all the same (reliability.md §3.5):
-   * for programs that may leave things behind, as it costs one exec more (6 ms where bash alone takes 9). Where it cannot be done it is left out.
+   * for programs that may leave things behind, as it may cost one exec more (marked-command.js). Where it cannot be done it is left out.
    */
   marksLimits?: boolean
   /** Put over the scrubbed environment of the server; `undefined` removes a name. */

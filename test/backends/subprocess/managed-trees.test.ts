@@ -308,6 +308,17 @@ describe('ending', () => {
     expect(processesWith(left)).toEqual([])
   })
 
+  it.each([
+    ['', {}, '[]'],
+    [' and reads the BASH_ENV of its caller', { BASH_ENV: 'hello.sh' }, 'hello\n[hello.sh]']
+  ])('marks a bash by a limit%s', async (_what, env, said) => {
+    const { bash, directory } = open()
+    writeFileSync(join(directory, 'hello.sh'), 'echo hello')
+    const handle = bash('echo "[$BASH_ENV]"; [ "$(ulimit -R)" = "$TOOLWRIGHT_TREE" ]', { env, marksLimits: true })
+    expect(await handle.done).toEqual({ exitCode: 0, signal: null })
+    expect(await outputOf(handle)).toBe(`${said}\n`)
+  })
+
   it('marks by the environment alone where the limit is set already, as for a server that a command of another started', async () => {
     const sleep = uniqueSleep()
     const program = `
