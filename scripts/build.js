@@ -11,7 +11,10 @@ const tsc = join(dirname(createRequire(import.meta.url).resolve('typescript/pack
 rmSync(join(root, 'dist'), { recursive: true, force: true })
 execFileSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.build.json')], { cwd: root, stdio: 'inherit' })
 cpSync(join(root, 'migrations'), join(root, 'dist', 'migrations'), { recursive: true })
-cpSync(join(root, 'server/backends/subprocess/bash-mark.sh'), join(root, 'dist/server/backends/subprocess/bash-mark.sh'))
+cpSync(
+  join(root, 'server/backends/subprocess/bash-mark.sh'),
+  join(root, 'dist/server/backends/subprocess/bash-mark.sh')
+)
 const python = join('server', 'code-runtime', 'python')
 for (const file of readdirSync(join(root, python)).filter((name) => name.endsWith('.py'))) {
   cpSync(join(root, python, file), join(root, 'dist', python, file))

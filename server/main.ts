@@ -46,6 +46,7 @@ async function endBroken(starting: Promise<FastifyInstance>, { drain }: Config):
 async function start(config: Config, onFatal: () => void): Promise<FastifyInstance> {
   const app = await buildApp(config, { onFatal })
   try {
+    app.subprocesses.prepare()
     const address = await app.listen({ host: config.host, port: config.port })
     process.stdout.write(startUpLines(config, address))
     return app

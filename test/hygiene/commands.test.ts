@@ -60,11 +60,14 @@ it(
 
     await until(isQuiet)
     const extra = () => {
-      const { descriptors, children } = holdingsOf(pid)
-      return { descriptors: more(descriptors, before.descriptors), children: more(children, before.children) }
+      const { descriptors, descendants } = holdingsOf(pid)
+      return {
+        descriptors: more(descriptors, before.descriptors),
+        descendants: more(descendants, before.descendants)
+      }
     }
     await until(() => Object.values(extra()).every((list) => list.length === 0)).catch(() => undefined)
-    expect(extra()).toEqual({ descriptors: [], children: [] })
+    expect(extra()).toEqual({ descriptors: [], descendants: [] })
     expect(memoryOf(pid) - memoryBefore).toBeLessThan(100 * MiB)
 
     // And what is meant to last ends with the server.

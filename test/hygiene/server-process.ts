@@ -1,18 +1,18 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
-/** What a process and its children hold of the system, without the numbers that differ each time. */
+/** What a process and all that it started hold of the system, without the numbers that differ each time. */
 export interface Holdings {
   /** What each open descriptor is: a path, `socket`, `pipe`. */
   descriptors: string[]
-  /** The children, zombies too: state and command line. */
-  children: string[]
+  /** Its descendants, zombies too: state and command line. */
+  descendants: string[]
 }
 
 export function holdingsOf(pid: number): Holdings {
-  const children = childrenOf(pid)
+  const descendants = descendantsOf(pid)
   return {
-    descriptors: [pid, ...children.map((child) => child.pid)].flatMap(descriptorsOf).toSorted(),
-    children: children.map(({ state, command }) => `${state === 'Z' ? 'zombie' : 'live'} ${command}`).toSorted()
+    descriptors: [pid, ...descendants.map((one) => one.pid)].flatMap(descriptorsOf).toSorted(),
+    descendants: descendants.map(({ state, command }) => `${state === 'Z' ? 'zombie' : 'live'} ${command}`).toSorted()
   }
 }
 
@@ -22,16 +22,26 @@ function descriptorsOf(pid: number): string[] {
   )
 }
 
-function childrenOf(pid: number): { pid: number; state: string; command: string }[] {
-  const read = (child: string) => {
-    const stat = readFileSync(`/proc/${child}/stat`, 'latin1')
+interface Process {
+  pid: number
+  parent: number
+  state: string
+  command: string
+}
+
+function descendantsOf(pid: number): Process[] {
+  const read = (name: string): Process[] => {
+    const stat = readFileSync(`/proc/${name}/stat`, 'latin1')
     const [state = '', parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    const command = readFileSync(`/proc/${child}/cmdline`, 'utf8').replaceAll('\0', ' ').trim()
-    return Number(parent) === pid ? [{ pid: Number(child), state, command }] : []
+    const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ').trim()
+    return [{ pid: Number(name), parent: Number(parent), state, command }]
   }
-  return readdirSync('/proc')
+  const all = readdirSync('/proc')
     .filter((name) => /^[0-9]+$/.test(name))
-    .flatMap((child) => ofProc(() => read(child), []))
+    .flatMap((name) => ofProc(() => read(name), []))
+  const below = (one: number): Process[] =>
+    all.filter(({ parent }) => parent === one).flatMap((child) => [child, ...below(child.pid)])
+  return below(pid)
 }
 
 /** A process or descriptor may be gone since it was listed. */
@@ -53,8 +63,16 @@ export function more(after: readonly string[], before: readonly string[]): strin
   })
 }
 
-/** Bytes of memory that a process has in use now. */
+/** Bytes of memory that a process and those that live as long have in use now. */
 export function memoryOf(pid: number): number {
+  const pids = [
+    pid,
+    ...descendantsOf(pid).flatMap(({ pid: one, command }) => (command.includes('tree-host') ? one : []))
+  ]
+  return pids.reduce((sum, one) => sum + residentBytes(one), 0)
+}
+
+function residentBytes(pid: number): number {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024
 }

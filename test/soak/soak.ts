@@ -64,7 +64,7 @@ async function soaked(server: ServerProcess, seconds: number, random: Random): P
     memoryMb: [],
     p50Ms: [],
     p99Ms: [],
-    extra: { descriptors: [], children: [] }
+    extra: { descriptors: [], descendants: [] }
   }
   const stop = new AbortController()
   const over = wait((seconds * 1_000 * (fifths - 1)) / fifths).then(() => stop.abort())
@@ -80,7 +80,10 @@ async function soaked(server: ServerProcess, seconds: number, random: Random): P
   await settled(server)
   const extra = (): Holdings => {
     const after = holdingsOf(server.pid)
-    return { descriptors: more(after.descriptors, before.descriptors), children: more(after.children, before.children) }
+    return {
+      descriptors: more(after.descriptors, before.descriptors),
+      descendants: more(after.descendants, before.descendants)
+    }
   }
   await until(() => Object.values(extra()).flat().length === 0, 60_000).catch(() => undefined)
   report.extra = extra()

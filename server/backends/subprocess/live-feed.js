@@ -6,7 +6,7 @@ const GATHER_MS = 30
 /** @typedef {{ carry: Buffer, isResuming: boolean }} StreamState */
 
 /**
- * Output as text for people to watch, at most so many bytes a second: a flood must not reach the main thread. Text never breaks a
+ * Output as text for people to watch, at most so many bytes a second: a flood must not reach the server. Text never breaks a
  * character, whatever the chunks are.
  */
 export class LiveFeed {

@@ -2,11 +2,13 @@ import { createHash, randomBytes, randomInt } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import { childEnvironment } from './environment.ts'
-import type { FromThread, StreamName, Tail, ThreadOutput, ThreadSpec, ToThread } from './messages.ts'
-import { LOOKS_UNTIL_GONE, membersOf, processRow, ProcessTable, sendSignal, TREE_VARIABLE } from './process-table.js'
+import { HostProcess } from './host-process.ts'
+import { killUntilGone } from './kill-until-gone.js'
+import type { FromHost, HostOutput, HostSpec, StreamName, Tail, ToHost } from './messages.ts'
+import { membersOf, processRow, ProcessTable, sendSignal, TREE_VARIABLE } from './process-table.js'
 import { resolveExecutable } from './resolve-executable.ts'
+import { endStrays } from './stray-processes.js'
 import { type OutputMode, type ProcessHandle, SpawnError, type SpawnSpec, type Subprocesses } from './subprocess.ts'
 import { TreeHandle } from './tree-handle.ts'
 import { treeMark } from './tree-mark.js'
@@ -15,8 +17,6 @@ import { treeMark } from './tree-mark.js'
 const MAX_TIMER_MS = 2_147_483_647
 /** What disposal waits beyond a tree's own grace: a process in the kernel may not even heed SIGKILL. */
 const DISPOSE_SLACK_MS = 5_000
-/** Looks for processes to kill while the server's process exits; each takes some 10 ms. */
-const MAX_LAST_LOOKS = 5
 
 export interface ManagedTreesOptions {
   /** Names the server's processes: a later server on the same data directory can end what this one left when it died. */
@@ -25,14 +25,10 @@ export interface ManagedTreesOptions {
   spillRoot?: string
 }
 
-interface Thread {
-  worker: Worker
-  port: MessagePort
-  /** Shared with the thread: [the server is exiting, a start is under way]. */
-  flags: Int32Array
-}
-
-/** Subprocesses, owned by a thread of their own (tree-thread.js); here are their handles (backends.md §2). */
+/**
+ * Subprocesses, owned by a process of their own (tree-host.js), which starts with the first of them; here are their handles
+ * (backends.md §2). However the server ends, that process ends them.
+ */
 export class ManagedTrees implements Subprocesses {
   /** The data directory's number in the marks of trees. */
   readonly #directory: number
@@ -42,20 +38,17 @@ export class ManagedTrees implements Subprocesses {
   readonly #spillDirectory: string
   readonly #live = new Map<number, TreeHandle>()
   readonly #requests = new Map<number, (answer: never) => void>()
-  #thread: Thread | undefined
+  #host: HostProcess | undefined
   #nextId = 1
   #disposal: Promise<void> | undefined
-  readonly #onProcessExit = () => {
-    this.#endNow()
-    rmSync(this.#spillDirectory, { recursive: true, force: true })
-  }
 
   constructor({ dataDirectory, spillRoot = tmpdir() }: ManagedTreesOptions) {
     this.#directory = createHash('sha256').update(resolve(dataDirectory)).digest().readUIntBE(0, 3) >>> 6
     this.#spillDirectory = join(spillRoot, `toolwright-output-${process.pid}-${randomBytes(8).toString('hex')}`)
-    process.on('exit', this.#onProcessExit)
-    // Right away: it takes a while, which the first command should not have to wait for.
-    this.#thread = this.#openThread()
+  }
+
+  prepare(): void {
+    if (this.#disposal === undefined) this.#host ??= this.#openHost()
   }
 
   spawn(spec: SpawnSpec): ProcessHandle {
@@ -65,7 +58,8 @@ export class ManagedTrees implements Subprocesses {
     const marker = treeMark({ directory: this.#directory, server: process.pid, tree: ++this.#lastTree })
     const handle = new TreeHandle(id, marker, spec, { post: (message) => this.#post(message), read: this.#read })
     this.#live.set(id, handle)
-    this.#post({ type: 'spawn', spec: this.#threadSpec(id, marker, spec) })
+    this.prepare()
+    this.#post({ type: 'spawn', spec: this.#hostSpec(id, marker, spec) })
     return handle
   }
 
@@ -75,7 +69,7 @@ export class ManagedTrees implements Subprocesses {
 
   /** Ends what a server that died on the same data directory left running; how many processes that were (reliability.md R8). */
   endStrays(): Promise<number> {
-    return this.#ask((request) => ({ type: 'sweep', request, directory: this.#directory }))
+    return endStrays(this.#directory)
   }
 
   dispose(): Promise<void> {
@@ -90,10 +84,9 @@ export class ManagedTrees implements Subprocesses {
       handle.waitForExit(AbortSignal.timeout(Math.min(handle.spec.graceMs + DISPOSE_SLACK_MS, MAX_TIMER_MS)))
     )
     const survivors = (await Promise.all(ends)).flatMap((isGone, at) => (isGone ? [] : [handles[at]!]))
-    process.off('exit', this.#onProcessExit)
-    const thread = this.#thread
-    this.#thread = undefined
-    await thread?.worker.terminate()
+    const host = this.#host
+    this.#host = undefined
+    await host?.end()
     this.#forgetRequests()
     rmSync(this.#spillDirectory, { recursive: true, force: true })
     if (survivors.length > 0) {
@@ -102,15 +95,15 @@ export class ManagedTrees implements Subprocesses {
     }
   }
 
-  #threadSpec(id: number, marker: string, spec: SpawnSpec): ThreadSpec {
+  #hostSpec(id: number, marker: string, spec: SpawnSpec): HostSpec {
     const { argv, cwd, stdin, graceMs, drainMs = graceMs, marksLimits = false } = spec
     const env = childEnvironment({ ...spec.env, [TREE_VARIABLE]: marker })
-    const [stdout, stderr] = [this.#threadOutput(spec.stdout), this.#threadOutput(spec.stderr)]
+    const [stdout, stderr] = [this.#hostOutput(spec.stdout), this.#hostOutput(spec.stderr)]
     const liveBytesPerSecond = spec.live?.bytesPerSecond ?? 0
     return { id, argv, cwd, env, marker, marksLimits, stdin, stdout, stderr, graceMs, drainMs, liveBytesPerSecond }
   }
 
-  #threadOutput(mode: OutputMode): ThreadOutput {
+  #hostOutput(mode: OutputMode): HostOutput {
     if (typeof mode === 'string') return mode
     const { maxBytes, spill } = mode
     if (spill === undefined) return { maxBytes }
@@ -120,7 +113,7 @@ export class ManagedTrees implements Subprocesses {
   #read = (id: number, stream: StreamName, offset: number): Promise<Tail | undefined> =>
     this.#ask((request) => ({ type: 'read', id, request, stream, offset }))
 
-  #ask<T>(message: (request: number) => ToThread): Promise<T> {
+  #ask<T>(message: (request: number) => ToHost): Promise<T> {
     const request = this.#nextId++
     return new Promise<T>((answer) => {
       this.#requests.set(request, answer)
@@ -133,36 +126,29 @@ export class ManagedTrees implements Subprocesses {
     this.#requests.delete(request)
   }
 
-  #post(message: ToThread): void {
-    // After disposal nobody is left to talk to, and nothing to talk about.
-    if (this.#thread === undefined && this.#disposal !== undefined) return this.#forgetRequests()
-    const { port } = (this.#thread ??= this.#openThread())
-    port.ref()
-    port.postMessage(message)
+  #post(message: ToHost): void {
+    // Without a host there is nothing to talk about: it was lost with all its processes, or ended.
+    if (this.#host === undefined) return this.#forgetRequests()
+    this.#host.ref()
+    this.#host.post(message)
   }
 
-  #openThread(): Thread {
-    const { port1: port, port2 } = new MessageChannel()
-    const flags = new Int32Array(new SharedArrayBuffer(8))
-    const worker = new Worker(new URL('./tree-thread.js', import.meta.url), {
-      name: 'processes',
-      workerData: { port: port2, flags },
-      transferList: [port2],
-      env: {},
-      execArgv: []
+  #openHost(): HostProcess {
+    const host: HostProcess = new HostProcess({
+      marker: treeMark({ directory: this.#directory, server: process.pid, tree: 0 }),
+      spillDirectory: this.#spillDirectory,
+      onMessage: (message) => {
+        if (this.#host === host) this.#receive(message)
+      },
+      onLost: (cause) => {
+        if (this.#host === host) void this.#lose(host, cause)
+      }
     })
-    const thread = { worker, port, flags }
-    port.on('message', (message: FromThread) => this.#receive(message))
-    worker.once('error', (error) => this.#lose(thread, error))
-    worker.once('exit', (code) => this.#lose(thread, new Error(`it ended with code ${code}`)))
-    worker.unref()
-    port.unref()
-    return thread
+    return host
   }
 
-  #receive(message: FromThread): void {
+  #receive(message: FromHost): void {
     if (message.type === 'window') this.#answer(message.request, message.tail)
-    else if (message.type === 'swept') this.#answer(message.request, message.ended)
     else if (message.type === 'closed') this.#live.delete(message.id)
     else {
       this.#live.get(message.id)?.receive(message)
@@ -172,45 +158,35 @@ export class ManagedTrees implements Subprocesses {
     // Only work whose outcome somebody waits for keeps the server's process alive.
     const handles = [...this.#live.values()]
     const isAwaited = this.#requests.size > 0 || handles.some((handle) => handle.isEnding || !handle.hasSettled)
-    if (!isAwaited) this.#thread?.port.unref()
+    if (!isAwaited) this.#host?.unref()
   }
 
-  /** The thread died: nobody watches its processes any more, so they go, and the next spawn opens a new one. */
-  #lose(thread: Thread, cause: Error): void {
-    if (this.#thread !== thread) return
-    this.#endNow()
-    this.#thread = undefined
-    const error = new SpawnError(`the thread that owns the processes failed: ${cause.message}`, { cause })
-    for (const handle of this.#live.values()) handle.fail(error)
-    this.#live.clear()
+  /** The host died: nobody watches its processes any more, so they go, and the next spawn starts a new one. */
+  async #lose(host: HostProcess, cause: Error): Promise<void> {
+    this.#host = undefined
     this.#forgetRequests()
+    await host.end()
+    const lost = [...this.#live.values()]
+    const running = lost.filter(({ isGone }) => !isGone)
+    const table = new ProcessTable({ since: this.#start })
+    if (running.length > 0) {
+      await killUntilGone(() => {
+        const rows = table.look()
+        // Also those whose start was never told, since the host died just then: their marks are known.
+        const members = running.flatMap(({ pid, start, marker }) => membersOf(rows, { pid, start, marker }))
+        for (const row of members) sendSignal(row.pid, 'SIGKILL')
+        return members.length
+      })
+    }
+    const error = new SpawnError(`the process that owns the others failed: ${cause.message}`, { cause })
+    for (const handle of lost) {
+      handle.fail(error)
+      this.#live.delete(handle.id)
+    }
   }
 
   #forgetRequests(): void {
     for (const request of this.#requests.keys()) this.#answer(request, undefined)
-  }
-
-  /** SIGKILL for every live tree, at once and without waiting: the server's process is exiting. */
-  #endNow(): void {
-    if (this.#thread !== undefined) {
-      const { flags, port } = this.#thread
-      Atomics.store(flags, 0, 1)
-      Atomics.wait(flags, 1, 1, 500)
-      for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
-        this.#receive(next.message as FromThread)
-      }
-    }
-    // Also those whose start was never told, since the thread died just then: their marks are known.
-    const running = [...this.#live.values()].filter(({ isGone }) => !isGone)
-    const table = new ProcessTable({ since: this.#start })
-    for (let look = 0, empty = 0; look < MAX_LAST_LOOKS && empty < LOOKS_UNTIL_GONE && running.length > 0; look++) {
-      // Looked at before anything dies: some are known by their parent only.
-      const rows = table.look()
-      const members = running.flatMap(({ pid, start, marker }) => membersOf(rows, { pid, start, marker }))
-      if (look === 0) for (const { pid, hasSettled } of running) if (pid > 0 && !hasSettled) sendSignal(-pid, 'SIGKILL')
-      for (const row of members) sendSignal(row.pid, 'SIGKILL')
-      empty = members.length === 0 ? empty + 1 : 0
-    }
   }
 }
 

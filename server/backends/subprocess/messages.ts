@@ -2,19 +2,18 @@ import type { Collect } from './subprocess.ts'
 
 export type StreamName = 'stdout' | 'stderr'
 
-/** What the main thread asks of the thread that owns the processes (tree-thread.js). */
-export type ToThread =
-  | { type: 'spawn'; spec: ThreadSpec }
+/** What the server asks of the process that owns the others (tree-host.js). */
+export type ToHost =
+  | { type: 'spawn'; spec: HostSpec }
   | { type: 'terminate'; id: number }
   | { type: 'read'; id: number; request: number; stream: StreamName; offset: number }
   /** `null` closes the stream. */
   | { type: 'stdin'; id: number; data: Uint8Array | null }
   /** So many bytes of a piped stream were taken by its reader. */
   | { type: 'taken'; id: number; stream: StreamName; bytes: number }
-  | { type: 'sweep'; request: number; directory: number }
 
 /** A SpawnSpec as data, with the whole environment. */
-export interface ThreadSpec {
+export interface HostSpec {
   id: number
   argv: readonly [string, ...string[]]
   cwd: string
@@ -24,15 +23,15 @@ export interface ThreadSpec {
   /** Whether `marker` is to be a limit too: see marked-command.js. */
   marksLimits: boolean
   stdin: 'ignore' | 'pipe' | { data: string | Uint8Array }
-  stdout: ThreadOutput
-  stderr: ThreadOutput
+  stdout: HostOutput
+  stderr: HostOutput
   graceMs: number
   drainMs: number
   /** Bytes a second of live text; 0 for none. */
   liveBytesPerSecond: number
 }
 
-export type ThreadOutput = 'pipe' | 'inherit' | (Collect & { spill?: { maxBytes: number; directory: string } })
+export type HostOutput = 'pipe' | 'inherit' | (Collect & { spill?: { maxBytes: number; directory: string } })
 
 /** What a collector holds: the last bytes of a stream of `total` bytes. */
 export interface Tail {
@@ -41,7 +40,7 @@ export interface Tail {
   spillPath?: string
 }
 
-export type FromThread =
+export type FromHost =
   | { type: 'started'; id: number; pid: number; start: string }
   | { type: 'failed'; id: number; message: string }
   | { type: 'settled'; id: number; exitCode: number | null; signal: NodeJS.Signals | null; tails: TailMap }
@@ -53,7 +52,6 @@ export type FromThread =
   | { type: 'chunk'; id: number; stream: StreamName; data: Uint8Array }
   | { type: 'end'; id: number; stream: StreamName }
   | { type: 'stdin-taken'; id: number; error?: string }
-  | { type: 'swept'; request: number; ended: number }
 
 export type TailMap = { stdout?: Tail; stderr?: Tail }
 

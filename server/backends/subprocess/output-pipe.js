@@ -1,9 +1,9 @@
-/** @import { FromThread, StreamName } from './messages.ts' */
+/** @import { FromHost, StreamName } from './messages.ts' */
 
-/** Bytes on their way to the main thread that its reader has not taken yet; beyond this the stream waits. */
+/** Bytes on their way to the server that its reader has not taken yet; beyond this the stream waits. */
 const WINDOW_BYTES = 256 * 1024
 
-/** Hands a raw stream over to the main thread, never faster than it is read there. */
+/** Hands a raw stream over to the server, never faster than it is read there. */
 export class OutputPipe {
   #underway = 0
 
@@ -11,15 +11,14 @@ export class OutputPipe {
    * @param {number} id
    * @param {StreamName} name
    * @param {import('node:stream').Readable} stream
-   * @param {(message: FromThread, transfer?: ArrayBuffer[]) => void} post
+   * @param {(message: FromHost) => void} post
    */
   constructor(id, name, stream, post) {
     this.stream = stream
-    stream.on('data', (chunk) => {
-      const data = new Uint8Array(chunk)
+    stream.on('data', (data) => {
       this.#underway += data.length
       if (this.#underway >= WINDOW_BYTES) stream.pause()
-      post({ type: 'chunk', id, stream: name, data }, [data.buffer])
+      post({ type: 'chunk', id, stream: name, data })
     })
     stream.once('close', () => post({ type: 'end', id, stream: name }))
   }

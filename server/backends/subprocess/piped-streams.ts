@@ -1,6 +1,6 @@
 import { Readable, Writable } from 'node:stream'
 
-/** The main thread's end of a piped output: whatever its reader took is reported, and no more is sent than was taken. */
+/** The server's end of a piped output: whatever its reader took is reported, and no more is sent than was taken. */
 export class PipedOutput extends Readable {
   readonly #report: (bytes: number) => void
   #owed = 0
@@ -10,7 +10,7 @@ export class PipedOutput extends Readable {
     this.#report = report
   }
 
-  /** A chunk from the thread; `null` is the end. */
+  /** A chunk from the host; `null` is the end. */
   accept(chunk: Uint8Array | null): void {
     if (chunk === null) this.push(null)
     else if (this.destroyed || this.push(chunk)) this.#report(chunk.length)
@@ -29,7 +29,7 @@ export class PipedOutput extends Readable {
   }
 }
 
-/** The main thread's end of a piped standard input. A write is done when the process's pipe took it. */
+/** The server's end of a piped standard input. A write is done when the process's pipe took it. */
 export class PipedInput extends Writable {
   readonly #send: (data: Uint8Array | null) => void
   #waiting: ((error?: Error | null) => void) | undefined
@@ -54,7 +54,7 @@ export class PipedInput extends Writable {
     this.#send(null)
   }
 
-  /** The thread's answer to the one write or close under way. */
+  /** The host's answer to the one write or close under way. */
   taken(error?: string): void {
     const waiting = this.#waiting
     this.#waiting = undefined

@@ -6,10 +6,10 @@ import { OutputCollector } from './output-collector.js'
 import { OutputPipe } from './output-pipe.js'
 import { LOOKS_UNTIL_GONE, membersOf, processRow, sendSignal } from './process-table.js'
 
-/** @import { FromThread, ProcessRow, StreamName, TailMap, ThreadSpec, TreeIdentity } from './messages.ts' */
+/** @import { FromHost, ProcessRow, StreamName, TailMap, HostSpec, TreeIdentity } from './messages.ts' */
 
 /**
- * One process tree, in the thread that owns it: its start, its output, and the ladder that ends it (backends.md §2).
+ * One process tree, in the process that owns it: its start, its output, and the ladder that ends it (backends.md §2).
  *
  *     start ─► running ─► leader ended ─► settled (output complete, or drainMs over) ─► gone
  *                 │ terminate: SIGTERM ── graceMs ──► SIGKILL until nothing is left ─────▲
@@ -41,13 +41,13 @@ export class ProcessTree {
   #settle
 
   /**
-   * @param {ThreadSpec} spec
-   * @param {{ post: (message: FromThread, transfer?: ArrayBuffer[]) => void, table: () => ProcessRow[], watch: (tree: ProcessTree) => void }} thread
+   * @param {HostSpec} spec
+   * @param {{ post: (message: FromHost) => void, table: () => ProcessRow[], watch: (tree: ProcessTree) => void }} host
    */
-  constructor(spec, thread) {
+  constructor(spec, host) {
     this.spec = spec
-    this.thread = thread
-    this.feed = new LiveFeed(spec.liveBytesPerSecond, (text) => thread.post({ type: 'live', id: spec.id, text }))
+    this.host = host
+    this.feed = new LiveFeed(spec.liveBytesPerSecond, (text) => host.post({ type: 'live', id: spec.id, text }))
   }
 
   start() {
@@ -64,7 +64,7 @@ export class ProcessTree {
     if (pid === undefined) return
     this.#process = subprocess
     this.identity = { pid, marker, start: processRow(pid)?.start ?? '' }
-    this.thread.post({ type: 'started', id, pid, start: this.identity.start })
+    this.host.post({ type: 'started', id, pid, start: this.identity.start })
     this.#attach('stdout', subprocess.stdout)
     this.#attach('stderr', subprocess.stderr)
     // A broken pipe is told to the writer by the callback of its write.
@@ -76,7 +76,7 @@ export class ProcessTree {
   /** @param {string} reason */
   #fail(reason) {
     this.isGone = true
-    this.thread.post({ type: 'failed', id: this.spec.id, message: reason })
+    this.host.post({ type: 'failed', id: this.spec.id, message: reason })
   }
 
   /**
@@ -87,7 +87,7 @@ export class ProcessTree {
     const mode = this.spec[name]
     if (stream == null || mode === 'inherit') return
     this.#open.add(name)
-    if (mode === 'pipe') this.#pipes[name] = new OutputPipe(this.spec.id, name, stream, this.thread.post)
+    if (mode === 'pipe') this.#pipes[name] = new OutputPipe(this.spec.id, name, stream, this.host.post)
     stream.on('error', () => stream.destroy())
     stream.once('close', () => {
       this.#open.delete(name)
@@ -117,13 +117,12 @@ export class ProcessTree {
         const tail = this.#collectors[name]?.seal()
         if (tail) tails[name] = tail
       }
-      const transfer = Object.values(tails).map((tail) => /** @type {ArrayBuffer} */ (tail.bytes.buffer))
-      this.thread.post({ type: 'settled', id: this.spec.id, exitCode, signal, tails }, transfer)
+      this.host.post({ type: 'settled', id: this.spec.id, exitCode, signal, tails })
     }
-    // Timers run before reads: a busy thread must still take what already waits in the pipe.
+    // Timers run before reads: a busy host must still take what already waits in the pipe.
     const drain = setTimeout(() => setImmediate(() => setImmediate(() => this.#settleNow())), this.spec.drainMs)
     if (this.#open.size === 0) this.#settleNow()
-    this.thread.watch(this)
+    this.host.watch(this)
   }
 
   #settleNow() {
@@ -149,12 +148,12 @@ export class ProcessTree {
     const stdin = this.#process?.stdin
     const id = this.spec.id
     if (stdin == null || stdin.destroyed) {
-      this.thread.post({ type: 'stdin-taken', id, ...(data === null ? {} : { error: 'the process reads no more' }) })
+      this.host.post({ type: 'stdin-taken', id, ...(data === null ? {} : { error: 'the process reads no more' }) })
     } else if (data === null) {
-      stdin.end(() => this.thread.post({ type: 'stdin-taken', id }))
+      stdin.end(() => this.host.post({ type: 'stdin-taken', id }))
     } else {
       stdin.write(data, (error) =>
-        this.thread.post({ type: 'stdin-taken', id, ...(error ? { error: error.message } : {}) })
+        this.host.post({ type: 'stdin-taken', id, ...(error ? { error: error.message } : {}) })
       )
     }
   }
@@ -162,24 +161,29 @@ export class ProcessTree {
   terminate() {
     if (this.isGone || this.isEnding || this.identity === undefined) return
     this.isEnding = true
-    this.#signalAll('SIGTERM')
+    this.signal('SIGTERM', this.host.table())
     // Outlives the leader on purpose: a descendant that ignores SIGTERM is still ended.
     this.#killTimer = setTimeout(() => {
       this.#isKilling = true
-      this.#signalAll('SIGKILL')
+      this.signal('SIGKILL', this.host.table())
     }, this.spec.graceMs)
-    this.thread.watch(this)
+    this.host.watch(this)
   }
 
-  /** @param {NodeJS.Signals} signal */
-  #signalAll(signal) {
-    if (this.isGone || this.identity === undefined) return
-    // Looked at before anything dies: a process that left the session without its marker is known by its parent only.
-    const members = this.#look(this.thread.table())
+  /**
+   * Signals all that is left.
+   * @param {NodeJS.Signals} signal
+   * @param {ProcessRow[]} table looked at before anything died: a process that left the session without its marker is known by its parent only
+   * @returns {number} how many those were
+   */
+  signal(signal, table) {
+    if (this.isGone || this.identity === undefined) return 0
+    const members = this.#look(table)
     // While the leader is not collected its number is nobody else's, so the whole group can be hit at once, newcomers too.
     const hitGroup = this.#leaderEnded ? undefined : this.identity.pid
     if (hitGroup !== undefined) sendSignal(-hitGroup, signal)
     for (const row of members) if (row.group !== hitGroup) sendSignal(row.pid, signal)
+    return members.length
   }
 
   /** @param {ProcessRow[]} table */
@@ -212,12 +216,12 @@ export class ProcessTree {
       if (this.#collectors[name]) this.#process?.[name]?.destroy()
     }
     this.#process?.stdin?.destroy()
-    this.thread.post({ type: 'gone', id: this.spec.id })
+    this.host.post({ type: 'gone', id: this.spec.id })
     this.#closeIfOver()
   }
 
   #closeIfOver() {
-    if (this.isGone && this.#open.size === 0) this.thread.post({ type: 'closed', id: this.spec.id })
+    if (this.isGone && this.#open.size === 0) this.host.post({ type: 'closed', id: this.spec.id })
   }
 }
 

@@ -105,6 +105,8 @@ export interface ProcessHandle {
 export interface Subprocesses {
   /** Returns at once. Throws for a bad request or a signal that is already aborted; nothing is started then. */
   spawn(spec: SpawnSpec): ProcessHandle
+  /** Starts what the first process would otherwise wait for. */
+  prepare(): void
   /** The absolute path of a program: an absolute one as it is, a bare name by the scrubbed PATH. Rejects with SpawnError. */
   resolveExecutable(
     command: string,

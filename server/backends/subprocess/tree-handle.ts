@@ -1,12 +1,12 @@
-import type { FromThread, StreamName, Tail, TailMap, ToThread } from './messages.ts'
+import type { FromHost, StreamName, Tail, TailMap, ToHost } from './messages.ts'
 import { pieceOf, windowOf } from './output-window.ts'
 import { PipedInput, PipedOutput } from './piped-streams.ts'
 import { type CollectedOutput, type ExitFacts, type ProcessHandle, SpawnError, type SpawnSpec } from './subprocess.ts'
 
-/** What a handle needs of the thread that owns its process. */
-export interface ThreadLink {
-  post(message: ToThread): void
-  /** The kept bytes from an offset on; undefined when the thread has none any more. */
+/** What a handle needs of the host that owns its process. */
+export interface HostLink {
+  post(message: ToHost): void
+  /** The kept bytes from an offset on; undefined when the host has none any more. */
   read(id: number, stream: StreamName, offset: number): Promise<Tail | undefined>
 }
 
@@ -17,7 +17,7 @@ function deferred<T>() {
   return { promise, resolve, reject }
 }
 
-/** The main thread's side of one tree: it turns the thread's messages into promises and streams. */
+/** The server's side of one tree: it turns the host's messages into promises and streams. */
 export class TreeHandle implements ProcessHandle {
   readonly id: number
   readonly spec: SpawnSpec
@@ -33,14 +33,14 @@ export class TreeHandle implements ProcessHandle {
   isGone = false
   hasSettled = false
   isEnding = false
-  readonly #link: ThreadLink
+  readonly #link: HostLink
   readonly #started = deferred<number>()
   readonly #done = deferred<ExitFacts>()
   readonly #gone = deferred<void>()
   #tails: TailMap = {}
   readonly #onAbort = () => this.terminate()
 
-  constructor(id: number, marker: string, spec: SpawnSpec, link: ThreadLink) {
+  constructor(id: number, marker: string, spec: SpawnSpec, link: HostLink) {
     this.id = id
     this.marker = marker
     this.spec = spec
@@ -97,8 +97,8 @@ export class TreeHandle implements ProcessHandle {
     }
   }
 
-  /** Takes a message of the thread about this tree. */
-  receive(message: Exclude<FromThread, { type: 'window' | 'swept' | 'closed' }>): void {
+  /** Takes a message of the host about this tree. */
+  receive(message: Exclude<FromHost, { type: 'window' | 'closed' }>): void {
     switch (message.type) {
       case 'started':
         this.pid = message.pid
@@ -123,7 +123,7 @@ export class TreeHandle implements ProcessHandle {
     }
   }
 
-  /** Nothing was started, or the thread is lost. */
+  /** Nothing was started, or the host is lost. */
   fail(error: SpawnError): void {
     this.hasSettled = true
     this.#started.resolve(-1)

@@ -12,7 +12,7 @@ const IDLE_MAX_MS = 4000
 
 /**
  * Finds out when trees are gone. One look at the process table serves all trees that wait, for it costs about 0.1 ms a process of
- * the machine; the looks take at most a fifth of the thread's time.
+ * the machine; the looks take at most a fifth of the host's time.
  */
 export class TreeWatch {
   /** @type {Set<ProcessTree>} */

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
 import { ManagedTrees } from '../../../server/backends/subprocess/managed-trees.ts'
 import type { PtyLimits } from '../../../server/backends/terminals/messages.ts'
+import { processRow } from '../../../server/backends/subprocess/process-table.js'
 import { ShellTerminals } from '../../../server/backends/terminals/shell-terminals.ts'
 import type { TerminalRequest, TerminalSession } from '../../../server/backends/terminals/terminals.ts'
 import { processesWith, uniqueSleep } from '../../helpers/processes.ts'
@@ -57,8 +58,9 @@ const hostPids = (): number[] =>
     .filter((pid) => {
       try {
         const line = readFileSync(`/proc/${pid}/cmdline`, 'utf8')
-        const parent = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.split(' ')[1]
-        return line.includes('terminals/host/host-process.js') && Number(parent) === process.pid
+        // Between it and us is the process that owns all others.
+        const owner = processRow(pid)?.parent ?? 0
+        return line.includes('terminals/host/host-process.js') && processRow(owner)?.parent === process.pid
       } catch {
         return false
       }
