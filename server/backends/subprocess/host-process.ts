@@ -35,8 +35,8 @@ export class HostProcess {
   }
 
   post(message: ToHost): void {
-    // What cannot be sent any more was for a host whose loss is told.
-    this.#child.send(message, () => {})
+    // What cannot be sent was for a host whose loss is told.
+    if (this.#child.connected) this.#child.send(message, () => {})
   }
 
   ref(): void {

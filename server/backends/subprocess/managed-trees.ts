@@ -48,17 +48,22 @@ export class ManagedTrees implements Subprocesses {
   }
 
   prepare(): void {
-    if (this.#disposal === undefined) this.#host ??= this.#openHost()
+    if (this.#disposal !== undefined) return
+    try {
+      this.#host ??= this.#openHost()
+    } catch (error) {
+      throw new SpawnError(`the process that owns the others could not be started: ${String(error)}`, { cause: error })
+    }
   }
 
   spawn(spec: SpawnSpec): ProcessHandle {
     if (this.#disposal !== undefined) throw new SpawnError('processes are no longer started: the server is stopping')
     checkSpec(spec)
+    this.prepare()
     const id = this.#nextId++
     const marker = treeMark({ directory: this.#directory, server: process.pid, tree: ++this.#lastTree })
     const handle = new TreeHandle(id, marker, spec, { post: (message) => this.#post(message), read: this.#read })
     this.#live.set(id, handle)
-    this.prepare()
     this.#post({ type: 'spawn', spec: this.#hostSpec(id, marker, spec) })
     return handle
   }
