@@ -1,5 +1,5 @@
-import { spawn } from 'node:child_process'
 import { statSync } from 'node:fs'
+import { execa } from 'execa'
 import { LiveFeed } from './live-feed.js'
 import { markedCommand } from './marked-command.js'
 import { OutputCollector } from './output-collector.js'
@@ -51,17 +51,27 @@ export class ProcessTree {
   }
 
   start() {
-    const { cwd, stdin, stdout, stderr, id, marker, marksLimits } = this.spec
+    const { cwd, stdin, id, marker, marksLimits } = this.spec
     if (!isDirectory(cwd)) return this.#fail(`the working directory ${JSON.stringify(cwd)} is not there`)
     const { argv, env } = marksLimits ? markedCommand({ ...this.spec, mark: marker }) : this.spec
     const [file, ...args] = argv
-    const [input, ...outputs] = [stdin, stdout, stderr].map((mode) => (typeof mode === 'object' ? 'pipe' : mode))
-    const subprocess = spawn(file, args, { cwd, env, stdio: [input, ...outputs], detached: true })
-    subprocess.on('error', (error) => {
-      if (this.#process === undefined) this.#fail(error.message)
+    const subprocess = execa(file, args, {
+      cwd,
+      env,
+      extendEnv: false,
+      ...(typeof stdin === 'object' ? { input: stdin.data } : { stdin }),
+      stdout: typeof this.spec.stdout === 'object' ? 'pipe' : this.spec.stdout,
+      stderr: typeof this.spec.stderr === 'object' ? 'pipe' : this.spec.stderr,
+      detached: true,
+      cleanup: false,
+      buffer: false,
+      reject: false
     })
     const { pid } = subprocess
-    if (pid === undefined) return
+    if (pid === undefined) {
+      void subprocess.then((result) => this.#fail(result.originalMessage ?? 'it could not be started'))
+      return
+    }
     this.#process = subprocess
     this.identity = { pid, marker, start: processRow(pid)?.start ?? '' }
     this.host.post({ type: 'started', id, pid, start: this.identity.start })
@@ -69,8 +79,8 @@ export class ProcessTree {
     this.#attach('stderr', subprocess.stderr)
     // A broken pipe is told to the writer by the callback of its write.
     subprocess.stdin?.on('error', () => {})
-    if (typeof stdin === 'object') subprocess.stdin?.end(stdin.data)
     subprocess.once('exit', (exitCode, signal) => this.#onLeaderEnd(exitCode, signal))
+    void subprocess.catch(() => {})
   }
 
   /** @param {string} reason */
