@@ -1,9 +1,8 @@
 import type { Static } from '@sinclair/typebox'
-import type { ValidateFunction } from 'ajv'
 import type { FastifyInstance } from 'fastify'
 import { toWireError } from '../plugins/engine/errors.ts'
 import type { FrameConnection } from '../plugins/engine/frames.ts'
-import { exactValidator } from '../plugins/engine/validation.ts'
+import { exactValidators, type Validator } from '../plugins/engine/validation.ts'
 import { mayDo } from '../server/auth/principal.ts'
 import type { Config } from '../server/config/schema.ts'
 import { RequestError } from '../server/errors.ts'
@@ -29,7 +28,7 @@ export async function providerFrames(
   app: FastifyInstance,
   { providers: { maxTools } }: Pick<Config, 'providers'>
 ): Promise<void> {
-  const shared = { maxTools, tools: new ProvidedTools(app.wireTools), isTool: exactValidator().compile(ProvidedTool) }
+  const shared = { maxTools, tools: new ProvidedTools(app.wireTools), isTool: exactValidators()(ProvidedTool) }
   app.frames.add({
     types: {
       provide: { schema: ProvideFrame, action: 'tools:register', startsWork: true, dataPaths: provideDataPaths },
@@ -51,7 +50,7 @@ export async function providerFrames(
 interface Shared {
   readonly maxTools: number
   readonly tools: ProvidedTools
-  readonly isTool: ValidateFunction
+  readonly isTool: Validator
 }
 
 /** The providers that one socket is. */

@@ -1,5 +1,4 @@
 import type { Static, TSchema } from '@sinclair/typebox'
-import type { ValidateFunction } from 'ajv'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { type Action, mayDo, type Principal } from '../../server/auth/principal.ts'
@@ -8,7 +7,7 @@ import type { JsonValue } from '../../server/json/lossless.ts'
 import { parseJson } from '../../server/json/parse-body.ts'
 import { maxBodyDepth, refusePoisonKeys } from './body.ts'
 import { toWireError } from './errors.ts'
-import { exactValidator } from './validation.ts'
+import { exactValidators, type Validator } from './validation.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -56,7 +55,7 @@ export interface FrameFamily<T extends Record<string, FrameType>> {
 }
 
 interface KnownFrame {
-  readonly validate: ValidateFunction
+  readonly validate: Validator
   readonly frameType: FrameType
 }
 
@@ -64,7 +63,7 @@ type Handler = (frame: unknown, text: string) => void | Promise<void>
 
 /** Every type of frame that clients may send. Plugins and routes add theirs before the server is ready. */
 export class FrameTable {
-  readonly #ajv = exactValidator()
+  readonly #validatorOf = exactValidators()
   readonly #isDraining: () => boolean
   readonly #assertNoPressure: () => void
   readonly #known = new Map<string, KnownFrame>()
@@ -79,7 +78,7 @@ export class FrameTable {
   add<T extends Record<string, FrameType>>(family: FrameFamily<T>): void {
     for (const [type, frameType] of Object.entries(family.types)) {
       if (this.#known.has(type)) throw new Error(`Frames of type ${type} are handled already.`)
-      this.#known.set(type, { validate: this.#ajv.compile(frameType.schema), frameType })
+      this.#known.set(type, { validate: this.#validatorOf(frameType.schema), frameType })
     }
     this.#families.push(family)
   }

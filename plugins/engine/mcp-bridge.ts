@@ -1,7 +1,7 @@
 import type { Static } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { Agent } from 'undici'
+import type { Agent } from 'undici'
 import { type McpServerSettings, sealMcpServer } from '../../server/config/mcp-settings.ts'
 import { version } from '../../server/commands/version.ts'
 import { ConfigError } from '../../server/config/load.ts'
@@ -28,7 +28,8 @@ const connectMs = 10_000
 export const mcpBridge = fp(
   async (fastify: FastifyInstance, { mcp }: Pick<Config, 'mcp'>) => {
     const { subprocesses, registry, scopes, definitionPins: pins, eventLog, liveEvents, log } = fastify
-    const agent = new Agent({ headersTimeout: 0, bodyTimeout: 0, connect: { timeout: connectMs } })
+    let opened: Promise<Agent> | undefined
+    const agent = (): Promise<Agent> => (opened ??= openAgent())
     const { maxTools, maxSchemaBytes, maxConnections: maxLinks, listChangedIntervalMs } = mcp
     const problems = Object.entries(mcp.servers).flatMap(problemsOf)
     if (problems.length > 0) throw new ConfigError(problems)
@@ -69,12 +70,18 @@ export const mcpBridge = fp(
     fastify.decorate('mcpBridge', bridge)
     fastify.addHook('onClose', async () => {
       await bridge.close()
-      await agent.destroy()
+      const used = await opened
+      await used?.destroy()
     })
     bridge.start(mcp.servers, { restore: mcp.registerOverHttp })
   },
   { name: 'mcp-bridge', fastify: '5.x', dependencies: ['backends', 'events', 'tools', 'definition-pins'] }
 )
+
+async function openAgent(): Promise<Agent> {
+  const { Agent } = await import('undici')
+  return new Agent({ headersTimeout: 0, bodyTimeout: 0, connect: { timeout: connectMs } })
+}
 
 /** What no schema of the settings can tell to be wrong. It is said before any server is connected to. */
 function problemsOf([name, given]: [string, GivenServer]): string[] {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { codecName, compress, decompress } from './zstd.js'
+import { CodecError, codecName, compress, decompress } from './zstd.js'
 
 // zstd-codec begins to pay at 2 KiB, the native codec at 1 KiB (architecture.md §5, Blobs).
 const threshold = codecName === 'node:zlib' ? 1024 : 2048
@@ -46,6 +46,7 @@ export function unpack(cell) {
   try {
     plain = decompress(bytes.subarray(framesAt), Number(bytes.readBigUInt64LE(0)))
   } catch (error) {
+    if (error instanceof CodecError) throw error
     throw new BlobError('packed payload does not decode', { cause: error })
   }
   const hash = createHash('sha256').update(plain).digest()

@@ -16,3 +16,21 @@ declare module 'zstd-codec' {
   const zstdCodec: { ZstdCodec: { run(ready: (binding: Binding) => void): void } }
   export default zstdCodec
 }
+
+/** How the package loads its binary: an object that its script makes a module of. */
+declare module 'zstd-codec/lib/module.js' {
+  export interface Binding {
+    instantiateWasm(
+      imports: WebAssembly.Imports,
+      receive: (instance: WebAssembly.Instance) => void
+    ): WebAssembly.Exports
+    onRuntimeInitialized(): void
+  }
+  export let run: (ready: (binding: Binding) => void) => void
+}
+
+/** Of the DOM's types, which Node's do not have. */
+declare namespace WebAssembly {
+  const Module: new (binary: Uint8Array) => object
+  const Instance: new (module: object, imports: Imports) => Instance
+}

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import zlib from 'node:zlib'
 
 // The one place that compresses (architecture.md §5, Blobs). Plain JS because the writer and reader threads start from source.
@@ -10,6 +12,12 @@ const magic = 0xfd2fb528
 export class ZstdError extends Error {
   /** @override */
   name = 'ZstdError'
+}
+
+/** The codec did not load, as where no descriptor was left: this says nothing of the bytes. */
+export class CodecError extends Error {
+  /** @override */
+  name = 'CodecError'
 }
 
 /** @typedef {{ name: 'node:zlib' | 'zstd-codec', compress(bytes: Uint8Array): Uint8Array, decompress(frame: Uint8Array, size: number): Uint8Array, decompressUnsized(frame: Uint8Array): Uint8Array }} Codec */
@@ -32,18 +40,65 @@ function nativeCodec() {
   }
 }
 
-/** @returns {Promise<Codec>} */
-async function wasmCodec() {
-  const { default: zstdCodec } = await import('zstd-codec')
-  const { simple, streaming } = await new Promise(
-    /** @param {(codecs: { simple: import('zstd-codec').SimpleCodec, streaming: import('zstd-codec').StreamingCodec }) => void} resolve */ (
-      resolve
-    ) => {
-      zstdCodec.ZstdCodec.run((binding) =>
-        resolve({ simple: new binding.Simple(), streaming: new binding.Streaming() })
-      )
+/**
+ * Of Node itself where it has one. Made with the first content that needs it: the other one takes 80 ms of each thread that loads it, and
+ * many servers, and all commands but two, never see a text long enough.
+ * @returns {Codec}
+ */
+function theCodec() {
+  if (made !== undefined) return made
+  try {
+    return (made = native ?? wasmCodec())
+  } catch (error) {
+    throw new CodecError('zstd-codec does not load', { cause: error })
+  }
+}
+
+const native = nativeCodec()
+/** @type {Codec | undefined} */
+let made
+/** Which implementation is in use. */
+export const codecName = native === undefined ? 'zstd-codec' : native.name
+
+const beforeBinary = 'wasmBinaryFile="data:application/octet-stream;base64,'
+
+/** @returns {Codec} */
+function wasmCodec() {
+  const require = createRequire(import.meta.url)
+  // The package loads its binary in later turns, and a transaction cannot wait: so its loader is told to do it at once.
+  const loader = /** @type {typeof import('zstd-codec/lib/module.js')} */ (require('zstd-codec/lib/module.js'))
+  loader.run = (ready) => {
+    const bindingFile = 'zstd-codec/lib/zstd-codec-binding-wasm.js'
+    /** @type {import('zstd-codec/lib/module.js').Binding} */
+    const binding = {
+      instantiateWasm(imports, receive) {
+        const script = readFileSync(require.resolve(bindingFile), 'latin1')
+        const from = script.indexOf(beforeBinary) + beforeBinary.length
+        const binary = Buffer.from(script.slice(from, script.indexOf('"', from)), 'base64')
+        const instance = new WebAssembly.Instance(new WebAssembly.Module(binary), imports)
+        receive(instance)
+        return instance.exports
+      },
+      onRuntimeInitialized: () => ready(binding)
     }
-  )
+    require(bindingFile)(binding)
+  }
+  const { ZstdCodec } = /** @type {typeof import('zstd-codec').default} */ (require('zstd-codec'))
+  /** @type {Codec | undefined} */
+  let codec
+  ZstdCodec.run(({ Simple, Streaming }) => {
+    codec = codecOf(new Simple(), new Streaming())
+  })
+  if (codec === undefined) throw new Error('its module was not ready at once')
+  return codec
+}
+
+/**
+ * @param {import('zstd-codec').SimpleCodec} simple
+ * @param {import('zstd-codec').StreamingCodec} streaming
+ * @returns {Codec}
+ */
+function codecOf(simple, streaming) {
   return {
     name: 'zstd-codec',
     compress(bytes) {
@@ -60,10 +115,6 @@ async function wasmCodec() {
   }
 }
 
-const codec = nativeCodec() ?? (await wasmCodec())
-/** Which implementation is in use. */
-export const codecName = codec.name
-
 /**
  * One or more whole zstd frames, each with its content size in the header; any zstd reads their concatenation.
  * @param {Uint8Array} bytes not empty
@@ -71,7 +122,8 @@ export const codecName = codec.name
  */
 export function compress(bytes) {
   const frames = []
-  for (let at = 0; at < bytes.length; at += frameBytes) frames.push(codec.compress(bytes.subarray(at, at + frameBytes)))
+  for (let at = 0; at < bytes.length; at += frameBytes)
+    frames.push(theCodec().compress(bytes.subarray(at, at + frameBytes)))
   return frames.length === 1 && frames[0] !== undefined ? frames[0] : Buffer.concat(frames)
 }
 
@@ -128,6 +180,7 @@ function salvage(bytes, { blocksAt, lastBlock, end }) {
   const header = Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x50])
   const blocks = Buffer.from(bytes.subarray(blocksAt, end))
   blocks.writeUInt8(blocks.readUInt8(lastBlock - blocksAt) | 1, lastBlock - blocksAt)
+  const codec = theCodec()
   try {
     return codec.decompressUnsized(Buffer.concat([header, blocks]))
   } catch {
@@ -140,6 +193,7 @@ function salvage(bytes, { blocksAt, lastBlock, end }) {
  * @param {number} contentBytes
  */
 function decode(frame, contentBytes) {
+  const codec = theCodec()
   try {
     const part = codec.decompress(frame, contentBytes)
     if (part.length !== contentBytes) throw new ZstdError('frame holds another size than it claims')

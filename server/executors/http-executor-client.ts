@@ -44,23 +44,10 @@ const keepAliveMs = 4_000
  */
 export class HttpToolClient {
   readonly #limits: HttpToolLimits
-  readonly #agent: Agent
+  #opened: Promise<Agent> | undefined
 
   constructor(limits: HttpToolLimits) {
     this.#limits = limits
-    this.#agent = guardedAgent(
-      limits.guard,
-      { timeoutMs: limits.connectTimeoutMs },
-      {
-        // The call's own deadline counts, which may be far off.
-        headersTimeout: 0,
-        bodyTimeout: 0,
-        connections: limits.maxConnections,
-        pipelining: 1,
-        keepAliveTimeout: keepAliveMs,
-        keepAliveMaxTimeout: 60_000
-      }
-    )
   }
 
   /** Throws HTTP_TOOL_BLOCKED for a URL that tools may not be at, as far as the URL alone tells. */
@@ -112,13 +99,22 @@ export class HttpToolClient {
 
   /** Ends all connections. What is under way fails. */
   async close(): Promise<void> {
-    await this.#agent.destroy()
+    const agent = await this.#opened
+    await agent?.destroy()
+  }
+
+  #agent(): Promise<Agent> {
+    const { guard, connectTimeoutMs: timeoutMs, maxConnections: connections } = this.#limits
+    // The call's own deadline counts, which may be far off.
+    const unlimited = { headersTimeout: 0, bodyTimeout: 0 }
+    const kept = { connections, pipelining: 1, keepAliveTimeout: keepAliveMs, keepAliveMaxTimeout: 60_000 }
+    return (this.#opened ??= guardedAgent(guard, { timeoutMs }, { ...unlimited, ...kept }))
   }
 
   async #try(request: ToolRequest, signal: AbortSignal, onSent: () => void): Promise<ToolAnswer | HttpToolError> {
     try {
       this.assertAllowed(new URL(request.origin))
-      return await exchange(this.#agent, request, { maxBytes: this.#limits.maxAnswerBytes, signal, onSent })
+      return await exchange(await this.#agent(), request, { maxBytes: this.#limits.maxAnswerBytes, signal, onSent })
     } catch (error) {
       if (error instanceof HttpToolError) return error
       throw error

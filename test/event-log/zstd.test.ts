@@ -105,6 +105,27 @@ describe('zstd', () => {
     expect(bytesOf(decompress(frame, 1000)).toString()).toBe('something to damage '.repeat(50))
   })
 
+  it('that cannot be loaded says nothing of the bytes, and is loaded when it can be', ({ skip }) => {
+    if (codecName !== 'zstd-codec') skip('the codec of Node is never loaded')
+    const module = fileURLToPath(new URL('../../server/event-log/blobs.js', import.meta.url))
+    const program = `
+      const { closeSync, openSync } = await import('node:fs')
+      const { pack, unpack } = await import(${JSON.stringify(module)})
+      const open = []
+      try { for (;;) open.push(openSync('/dev/null')) } catch {}
+      const cell = Buffer.concat([Buffer.alloc(40), Buffer.from('28b52ffd2001090000', 'hex'), Buffer.from('x')])
+      cell.writeBigUInt64LE(1n, 0)
+      const said = []
+      for (const work of [() => pack('x'.repeat(9_000)), () => unpack(cell)]) {
+        try { work() } catch (error) { said.push(error.name) }
+      }
+      open.forEach((each) => closeSync(each))
+      console.log(...said, unpack(pack('x'.repeat(9_000))).length)`
+    const shell = `ulimit -n 100; exec '${process.execPath}' --input-type=module -e "$PROGRAM"`
+    const said = execFileSync('sh', ['-c', shell], { env: { PROGRAM: program }, encoding: 'utf8' })
+    expect(said).toBe('CodecError CodecError 9000\n')
+  })
+
   it('is the built-in codec where the runtime has one', () => {
     const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
     expect(codecName).toBe(major > 22 || (major === 22 && minor >= 15) ? 'node:zlib' : 'zstd-codec')

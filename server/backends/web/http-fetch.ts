@@ -43,7 +43,7 @@ export class HttpFetch implements FetchProvider {
     const { guard, timeoutMs } = this.#options
     const first = parseUrl(url)
     guard.assertUrl(first)
-    const agent = guardedAgent(guard, { timeoutMs })
+    const agent = await guardedAgent(guard, { timeoutMs })
     try {
       return await withDeadline(
         {

@@ -1,5 +1,4 @@
 import { toUSVString } from 'node:util'
-import { Agent } from 'undici'
 import { withDeadline } from './deadline.ts'
 import { decoded, readText, acceptedCodings } from './response-body.ts'
 import { type SearchSource, WebError } from './web.ts'
@@ -28,6 +27,7 @@ export async function requestJson(
   { url, method, headers, body }: SearchRequest,
   { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal }
 ): Promise<unknown> {
+  const { Agent } = await import('undici')
   const agent = new Agent({ headersTimeout: timeoutMs, bodyTimeout: timeoutMs, connect: { timeout: timeoutMs } })
   const ask = async (stop: AbortSignal): Promise<string> => {
     const path = `${url.pathname}${url.search}`

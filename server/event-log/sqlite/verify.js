@@ -1,4 +1,5 @@
 import { unpack } from '../blobs.js'
+import { CodecError } from '../zstd.js'
 import { chainHash, genesis } from './chain.js'
 import { LogOpenError } from './open-error.js'
 
@@ -45,7 +46,8 @@ export function soundText(row) {
   try {
     const text = unpack(row.data)
     return chainHash(row.prev_hash, { ...row, text }).equals(row.hash) ? text : undefined
-  } catch {
+  } catch (error) {
+    if (error instanceof CodecError) throw error
     return undefined
   }
 }

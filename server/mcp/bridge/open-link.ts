@@ -13,7 +13,7 @@ export interface LinkParts {
   /** Ours, as the servers are told. */
   readonly version: string
   /** For the servers over HTTP. */
-  readonly agent: Agent
+  readonly agent: () => Promise<Agent>
   /** Of one message. */
   readonly maxMessageBytes: number
   readonly log: (level: 'debug' | 'warn', message: string, details: Record<string, unknown>) => void
@@ -40,7 +40,7 @@ export async function openLink(
     const responseTimeoutMs = Math.max(toolCallTimeoutMs, connectTimeoutMs) + 1_000
     const { onListChanged: onNoticesMissed } = options
     const transport = new HttpTransport({
-      ...{ url, headers, agent: parts.agent, maxMessageBytes, responseTimeoutMs, onNoticesMissed }
+      ...{ url, headers, agent: await parts.agent(), maxMessageBytes, responseTimeoutMs, onNoticesMissed }
     })
     return Link.open({ ...common, transport })
   }

@@ -5,8 +5,8 @@ import { guardedAgent } from '../../../server/backends/web/guarded-agent.ts'
 import { until } from '../../helpers/until.ts'
 import { serveWeb } from '../../helpers/web-server.ts'
 
-function agentOf(guard: AddressGuard) {
-  const agent = guardedAgent(guard, { timeoutMs: 10_000 })
+async function agentOf(guard: AddressGuard) {
+  const agent = await guardedAgent(guard, { timeoutMs: 10_000 })
   onTestFinished(() => agent.destroy())
   return agent
 }
@@ -15,7 +15,7 @@ const get = { method: 'GET', path: '/' } as const
 
 it('S17 refuses an address in a URL that nobody has checked before', async () => {
   const server = await serveWeb((_request, response) => void response.end('secret'))
-  const agent = agentOf(new AddressGuard({ allow: ['127.0.0.2'], ports: [] }))
+  const agent = await agentOf(new AddressGuard({ allow: ['127.0.0.2'], ports: [] }))
   for (const host of ['127.0.0.1', '[::ffff:127.0.0.1]', '[::1]']) {
     const asking = agent.request({ origin: `http://${host}:${server.port}`, ...get })
     await expect(asking).rejects.toMatchObject({ code: 'WEB_BLOCKED_URL' })
@@ -27,7 +27,8 @@ it('S17 says nothing to a peer that is another than was looked up', async () => 
   const server = await serveWeb((_request, response) => void response.end('secret'))
   const lookup: LookupFunction = (_name, _options, callback) => callback(null, [{ address: '127.0.0.1', family: 4 }])
   const guard = Object.assign(new AddressGuard({ allow: [], ports: [] }), { lookup })
-  const asking = agentOf(guard).request({ origin: `http://name.test:${server.port}`, ...get })
+  const agent = await agentOf(guard)
+  const asking = agent.request({ origin: `http://name.test:${server.port}`, ...get })
   await expect(asking).rejects.toMatchObject({ code: 'WEB_BLOCKED_URL' })
   await until(() => server.sockets.size === 0)
   expect(server.asked).toEqual([])
