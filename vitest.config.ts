@@ -11,19 +11,32 @@ const longest = [
   'test/code-runtime/hostile.test.ts'
 ]
 const isShort = process.env['CI'] !== undefined && process.env['LONG_TESTS'] === undefined
+const exclude = [...configDefaults.exclude, ...(isShort ? longest : [])]
 
+/**
+ * Folders whose tests start no server: they take less time than it takes to load what they test, so each of the two workers loads it
+ * once for all of them. Nothing there may change what other modules see.
+ */
+const light = [
+  'test/{json,schema,pipeline,scopes,scheduler,tools,types,authoring,approvals,invocations,registrations,config,auth,sessions}/**/*.test.ts'
+]
+const all = ['test/**/*.test.ts']
+
+/** Long files come first and light ones last. A worker is shared only by files that follow each other. */
 class LongFilesFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const sorted = await super.sort(files)
-    const isLong = ({ moduleId }: TestSpecification): boolean => long.test(moduleId)
-    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))]
+    const place = ({ moduleId, project }: TestSpecification): number =>
+      project.name === 'light' ? 2 : long.test(moduleId) ? 0 : 1
+    return (await super.sort(files)).sort((a, b) => place(a) - place(b))
   }
 }
 
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
-    exclude: [...configDefaults.exclude, ...(isShort ? longest : [])],
+    projects: [
+      { extends: true, test: { name: 'whole', include: all, exclude: [...exclude, ...light] } },
+      { extends: true, test: { name: 'light', include: light, isolate: false } }
+    ],
     pool: 'forks',
     sequence: { sequencer: LongFilesFirst },
     // Two files at a time: they mostly wait for real processes. More would be each other’s load.
