@@ -57,6 +57,10 @@ function build() {
   const stampFile = join(root, 'dist', '.built')
   const stamp = sourceStamp()
   if (readStamp(stampFile) === stamp) return
+  if (process.argv.includes('--is-built')) {
+    process.stderr.write('toolwright: dist/ is out of date; "node scripts/prepare.js" builds it\n')
+    process.exit(1)
+  }
   say('building dist/ …')
   execFileSync(process.execPath, [join(root, 'scripts', 'build.js')], { cwd: root, stdio: 'inherit' })
   writeStamp(stampFile, stamp)

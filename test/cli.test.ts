@@ -2,10 +2,11 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { execa } from 'execa'
 import { describe, expect, it } from 'vitest'
+import { built } from './helpers/built.ts'
 import { temporaryDirectory } from './helpers/temporary-directory.ts'
 
 const toolwright = (args: string[], env: Record<string, string> = {}) =>
-  execa('node', ['--import', 'tsx', join(import.meta.dirname, '../server/cli.ts'), ...args], {
+  execa('node', [built.cli, ...args], {
     env: { PATH: process.env['PATH'], ...env },
     extendEnv: false,
     reject: false

@@ -4,17 +4,16 @@ import { join } from 'node:path'
 import { execa } from 'execa'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { WebSocket } from 'ws'
+import { built } from './helpers/built.ts'
 import { temporaryDirectory } from './helpers/temporary-directory.ts'
 import { until } from './helpers/until.ts'
-
-const main = join(import.meta.dirname, '../server/main.ts')
 
 function start(
   args: string[] = [],
   { env = {}, nodeArgs = [] }: { env?: Record<string, string>; nodeArgs?: string[] } = {}
 ) {
   const home = temporaryDirectory()
-  const child = execa('node', ['--import', 'tsx', ...nodeArgs, main, '--port', '0', ...args], {
+  const child = execa('node', [...nodeArgs, built.main, '--port', '0', ...args], {
     env: { PATH: process.env['PATH'], HOME: home, TOOLWRIGHT_HOME: home, ...env },
     extendEnv: false,
     reject: false,
@@ -36,7 +35,7 @@ function start(
   }
 }
 
-// Starting from the source takes its time on a busy machine.
+// A start takes its time on a busy machine.
 describe('the process', { timeout: 90_000 }, () => {
   it('says where it listens, where the token is, and a line to paste that works', async () => {
     const { home, child, listening, printed } = start()

@@ -1,18 +1,17 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { join, resolve } from 'node:path'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Progress } from '@modelcontextprotocol/sdk/types.js'
 import { getDefaultEnvironment, StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { expect, it, onTestFinished } from 'vitest'
+import { built } from '../helpers/built.ts'
 import { bareTool } from '../helpers/bare-tool.ts'
 import { startApp, type TestApp } from '../helpers/app.ts'
 import { HomeApp } from '../helpers/home-app.ts'
 import { initialize, listen, toolCall } from '../helpers/mcp-client.ts'
 import { until } from '../helpers/until.ts'
 
-const root = resolve(import.meta.dirname, '../..')
-const command = ['--import', 'tsx', join(root, 'server/cli.ts'), 'mcp']
+const command = [built.cli, 'mcp']
 
 /** The command as a process, spoken to in lines. */
 class Lines {
@@ -26,7 +25,7 @@ class Lines {
       HOME: '/nonexistent',
       ...(token !== undefined && { TOOLWRIGHT_TOKEN: token })
     }
-    this.child = spawn(process.execPath, [...command, ...args], { cwd: root, env })
+    this.child = spawn(process.execPath, [...command, ...args], { env })
     this.child.stdout?.on('data', (chunk: Buffer) => (this.stdout += String(chunk)))
     this.child.stderr?.on('data', (chunk: Buffer) => (this.stderr += String(chunk)))
     onTestFinished(() => void this.child.kill('SIGKILL'))
@@ -69,8 +68,7 @@ it('the official client over stdio: lists, calls, hears of progress and changes,
   const transport = new StdioClientTransport({
     command: process.execPath,
     args: [...command, '--url', urlOf(app), '--scope', 'a'],
-    env: { ...getDefaultEnvironment(), TOOLWRIGHT_TOKEN: await app.served.tokenFor('agent', 'a') },
-    cwd: root
+    env: { ...getDefaultEnvironment(), TOOLWRIGHT_TOKEN: await app.served.tokenFor('agent', 'a') }
   })
   const client = new Client({ name: 'test', version: '1' })
   const told = listen(client)

@@ -5,7 +5,8 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { spawn as spawnInTerminal } from 'node-pty'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import { CommandServer, cliPath } from '../helpers/command-line.ts'
+import { built } from '../helpers/built.ts'
+import { CommandServer } from '../helpers/command-line.ts'
 import { temporaryDirectory } from '../helpers/temporary-directory.ts'
 import { until } from '../helpers/until.ts'
 
@@ -18,7 +19,7 @@ beforeAll(async () => {
 
 afterAll(() => server.end())
 
-const cli = ['--import', 'tsx', cliPath]
+const cli = [built.cli]
 const waitMs = 50_000
 
 /** The command line in a process, with what it has written so far. */

@@ -3,11 +3,12 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { execa } from 'execa'
 import { expect, it } from 'vitest'
+import { built } from '../helpers/built.ts'
 import { addSession, openTestLog } from '../helpers/sqlite-logs.ts'
 import { temporaryDirectory } from '../helpers/temporary-directory.ts'
 
 const toolwright = (...args: string[]) =>
-  execa('node', ['--import', 'tsx', join(import.meta.dirname, '../../server/cli.ts'), ...args], {
+  execa('node', [built.cli, ...args], {
     env: { PATH: process.env['PATH'] },
     extendEnv: false,
     reject: false

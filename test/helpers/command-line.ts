@@ -11,8 +11,6 @@ import { loadConfig } from '../../server/config/load.ts'
 import { TestApp } from './app.ts'
 import type { ServedApp } from './served-app.ts'
 
-export const cliPath = join(import.meta.dirname, '../../server/cli.ts')
-
 /** The whole server for all tests of a file, and the command line on it. */
 export class CommandServer {
   readonly home = realpathSync(mkdtempSync(join(tmpdir(), 'toolwright-test-')))

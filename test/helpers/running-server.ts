@@ -1,14 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import type { Answer } from './app.ts'
+import { built } from './built.ts'
 
-const root = resolve(import.meta.dirname, '../..')
 const token = 'a-token-of-the-test'
 
-/** The real server in a process of its own, from source, on a home that outlives it; ended by the signal that the test names. */
+/** The built server in a process of its own, on a home that outlives it; ended by the signal that the test names. */
 export class RunningServer {
   readonly #child: ChildProcess
   readonly url: string
@@ -25,11 +25,13 @@ export class RunningServer {
     { env = {}, launcher = [] }: { env?: Record<string, string>; launcher?: readonly string[] } = {}
   ): Promise<RunningServer> {
     const config = join(home, 'config.json')
-    writeFileSync(config, JSON.stringify({ home: join(home, 'data'), port: 0, log: { level: 'error' }, ...settings }))
-    const own = [process.execPath, '--import', 'tsx', join(root, 'server/main.ts'), '--config', config]
-    const [program = '', ...args] = [...launcher, ...own]
+    // Programs and the reserve of a full disk are for the tests that need them: both take time of each start.
+    const spare = { codeRuntime: { backend: 'off' }, store: { ballastBytes: 0 } }
+    const own = { home: join(home, 'data'), port: 0, log: { level: 'error' }, ...spare, ...settings }
+    writeFileSync(config, JSON.stringify(own))
+    const command = [process.execPath, built.main, '--config', config]
+    const [program = '', ...args] = [...launcher, ...command]
     const child = spawn(program, args, {
-      cwd: root,
       env: { ...process.env, ...env, TOOLWRIGHT_TOKEN: token },
       stdio: ['ignore', 'pipe', 'inherit']
     })

@@ -37,7 +37,7 @@ async function startServer() {
     http: { maxRequestsPerSocket: 1 }
   }
   const server = await RunningServer.start(home, settings, { env: { TMPDIR: temporary } })
-  return { server, filesLeft: () => readdirSync(temporary).filter((name) => !name.startsWith('tsx-')) }
+  return { server, filesLeft: () => readdirSync(temporary) }
 }
 
 it(

@@ -186,7 +186,7 @@ export default ({ definePlugin }) =>
   })
 `
 
-// Starting from the source takes its time on a busy machine.
+// A start takes its time on a busy machine.
 describe('kill -9', { timeout: 200_000 }, () => {
   function place() {
     const home = temporaryDirectory()

@@ -9,6 +9,7 @@ import { openForWriting } from '../../../server/event-log/sqlite/connection.js'
 import { migrateLog } from '../../../server/event-log/sqlite/migrate-log.js'
 import { migrate, migrationsDirectory, readMigrations } from '../../../server/event-log/sqlite/migrator.js'
 import { verifyDatabase } from '../../../server/event-log/sqlite/verify-log.js'
+import { built } from '../../helpers/built.ts'
 import { addNotes, openTestLog } from '../../helpers/sqlite-logs.ts'
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts'
 
@@ -142,9 +143,8 @@ describe('C10: a log of an earlier version', () => {
 
   it('toolwright migrate does it without a server, and is refused while one runs', async () => {
     const directory = logOfVersion(2)
-    const cli = fileURLToPath(new URL('../../../server/cli.ts', import.meta.url))
     const run = () =>
-      execFileSync(process.execPath, ['--import', 'tsx', cli, 'migrate', '--home', directory], {
+      execFileSync(process.execPath, [built.cli, 'migrate', '--home', directory], {
         encoding: 'utf8',
         stdio: 'pipe'
       })
