@@ -29,7 +29,12 @@ export const mcpBridge = fp(
   async (fastify: FastifyInstance, { mcp }: Pick<Config, 'mcp'>) => {
     const { subprocesses, registry, scopes, definitionPins: pins, eventLog, liveEvents, log } = fastify
     let opened: Promise<Agent> | undefined
-    const agent = (): Promise<Agent> => (opened ??= openAgent())
+    const agent = (): Promise<Agent> =>
+      (opened ??= openAgent().catch((error: unknown) => {
+        // It may load the next time, as when there was no descriptor left.
+        opened = undefined
+        throw error
+      }))
     const { maxTools, maxSchemaBytes, maxConnections: maxLinks, listChangedIntervalMs } = mcp
     const problems = Object.entries(mcp.servers).flatMap(problemsOf)
     if (problems.length > 0) throw new ConfigError(problems)

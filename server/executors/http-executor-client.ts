@@ -108,7 +108,11 @@ export class HttpToolClient {
     // The call's own deadline counts, which may be far off.
     const unlimited = { headersTimeout: 0, bodyTimeout: 0 }
     const kept = { connections, pipelining: 1, keepAliveTimeout: keepAliveMs, keepAliveMaxTimeout: 60_000 }
-    return (this.#opened ??= guardedAgent(guard, { timeoutMs }, { ...unlimited, ...kept }))
+    return (this.#opened ??= guardedAgent(guard, { timeoutMs }, { ...unlimited, ...kept }).catch((error: unknown) => {
+      // It may load the next time, as when there was no descriptor left.
+      this.#opened = undefined
+      throw error
+    }))
   }
 
   async #try(request: ToolRequest, signal: AbortSignal, onSent: () => void): Promise<ToolAnswer | HttpToolError> {
