@@ -8,6 +8,7 @@ const rememberedTails = 20_000
 
 /** @typedef {import('./protocol.ts').WireAppend} WireAppend */
 /** @typedef {import('./protocol.ts').WireResult} WireResult */
+/** @typedef {import('./protocol.ts').WireWrite} WireWrite */
 /** @typedef {{ scope: string, seq: number, hash: Buffer }} Tail */
 
 /**
@@ -55,34 +56,39 @@ export function openAppender(db, sideTables, damaged) {
     }
   }
 
-  /** @param {WireAppend} append @returns {WireResult} */
-  function write({ session, scope, events, writes }) {
+  /**
+   * @param {WireAppend} append
+   * @param {(write: WireWrite) => boolean} isOutdated whether a later append of the same transaction writes the same columns
+   * @returns {WireResult}
+   */
+  function write({ session, scope, events, writes }, isOutdated) {
     // The session's row comes first: a new one is what its events and other rows refer to.
-    const isSession = (/** @type {WireAppend['writes'][number]} */ { table, op }) =>
-      table === 'sessions' && op !== 'delete'
-    for (const each of writes.filter(isSession)) {
+    for (const each of writes) {
+      if (!isSessionRow(each) || isOutdated(each)) continue
       sideTables.apply(each, Number.NaN)
-      if ('scope' in each.row) tails.delete(idOf(each))
+      if (each[0].columns.includes('scope')) tails.delete(idOf(each))
     }
     const tail = session === undefined ? undefined : tailOf(session)
-    for (const each of writes.filter((each) => !isSession(each))) {
+    for (const each of writes) {
+      if (isSessionRow(each)) continue
       sideTables.apply(each, (tail?.seq ?? -1) + 1)
-      if (each.table !== 'sessions') continue
+      if (each[0].table !== 'sessions') continue
       // The newest positions may go with a session; they must not be given twice.
       keepHead.run(head.position)
       tails.delete(idOf(each))
     }
-    if (session === undefined || tail === undefined) return { ok: true, scope: '', seq: 0, position: 0 }
+    if (session === undefined || tail === undefined) return ['', 0, 0]
     if (damaged.has(session)) throw new RefusedWrite('damaged', `session ${session} is damaged`)
     if (scope !== undefined && scope !== tail.scope)
       throw new RefusedWrite('unknown-session', `no session ${session} in ${scope}`)
-    const first = { seq: tail.seq + 1, position: head.position + 1 }
+    const firstSeq = tail.seq + 1
+    const firstPosition = head.position + 1
     let { hash } = tail
     let { position } = head
-    for (const [index, { type, time, text, callId, surfaceOp, sources }] of events.entries()) {
-      const seq = first.seq + index
-      position = first.position + index
-      const cited = sources === null ? null : JSON.stringify(citedSeqs(sources, first.seq, seq))
+    for (const [index, [type, time, text, callId, surfaceOp, sources]] of events.entries()) {
+      const seq = firstSeq + index
+      position = firstPosition + index
+      const cited = sources === null ? null : JSON.stringify(citedSeqs(sources, firstSeq, seq))
       const previous = hash
       const columns = {
         position,
@@ -100,10 +106,10 @@ export function openAppender(db, sideTables, damaged) {
       insertEvent.run(position, session, seq, type, time, callId, surfaceOp, cited, data, previous, hash)
       if (typeof data !== 'string') failpoint('mid-blob-write')
     }
-    if (events.length === 0) return { ok: true, scope: tail.scope, ...first }
+    if (events.length === 0) return [tail.scope, firstSeq, firstPosition]
     head = { position, hash }
     tails.set(session, { scope: tail.scope, seq: tail.seq + events.length, hash })
-    return { ok: true, scope: tail.scope, ...first }
+    return [tail.scope, firstSeq, firstPosition]
   }
 
   /** @param {WireAppend} append @returns {WireResult} */
@@ -111,7 +117,7 @@ export function openAppender(db, sideTables, damaged) {
     const before = head
     savepoint.run()
     try {
-      const result = write(append)
+      const result = write(append, () => false)
       release.run()
       return result
     } catch (error) {
@@ -127,7 +133,17 @@ export function openAppender(db, sideTables, damaged) {
 
   // A savepoint for each append costs as much as the append itself (48 against 25 µs of CPU in batches of 64), and hardly ever is one
   // refused: so the batch is first tried without.
-  const plain = db.transaction((/** @type {readonly WireAppend[]} */ appends) => writeAll(appends, write))
+  const plain = db.transaction((/** @type {readonly WireAppend[]} */ appends) => {
+    // Each call of a session writes its row, and the last one is what stays.
+    /** @type {Map<string, WireWrite>} */
+    const newest = new Map()
+    for (const { writes } of appends) for (const each of writes) if (isUpdate(each)) newest.set(idOf(each), each)
+    const isOutdated = (/** @type {WireWrite} */ each) => {
+      const last = isUpdate(each) ? newest.get(idOf(each)) : undefined
+      return last !== undefined && last !== each && last[0].id === each[0].id
+    }
+    return writeAll(appends, (append) => write(append, isOutdated))
+  })
   const guarded = db.transaction((/** @type {readonly WireAppend[]} */ appends) => writeAll(appends, writeOrRefuse))
 
   /** @param {readonly WireAppend[]} appends @param {(append: WireAppend) => WireResult} writeOne */
@@ -182,13 +198,17 @@ export function openAppender(db, sideTables, damaged) {
   }
 }
 
-/** @param {WireAppend['writes'][number]} write */
-function idOf({ row: { id } }) {
-  return typeof id === 'string' ? id : ''
-}
+/** @param {WireWrite} write */
+const isSessionRow = ([{ table, op }]) => table === 'sessions' && op !== 'delete'
+
+/** @param {WireWrite} write */
+const isUpdate = (write) => isSessionRow(write) && write[0].op === 'put'
+
+/** @param {WireWrite} write */
+const idOf = ([{ columns }, cells]) => String(cells[columns.indexOf('id')])
 
 /**
- * @param {NonNullable<WireAppend['events'][number]['sources']>} sources
+ * @param {NonNullable<WireAppend['events'][number][5]>} sources
  * @param {number} firstSeq
  * @param {number} seq
  */
@@ -205,12 +225,11 @@ function citedSeqs(sources, firstSeq, seq) {
  * @returns {WireResult | undefined}
  */
 function refusalOf(error) {
-  if (error instanceof RefusedWrite)
-    return { ok: false, reason: error.reason, message: error.message, table: error.table }
+  if (error instanceof RefusedWrite) return { reason: error.reason, message: error.message, table: error.table }
   const { code = '', message } = /** @type {{ code?: string, message: string }} */ (error)
   if (code === 'SQLITE_CONSTRAINT_UNIQUE' || code === 'SQLITE_CONSTRAINT_PRIMARYKEY') {
-    return { ok: false, reason: 'conflict', message, table: /failed: (\w+)\./.exec(message)?.[1] ?? '' }
+    return { reason: 'conflict', message, table: /failed: (\w+)\./.exec(message)?.[1] ?? '' }
   }
   const isItsFault = code === '' || /^SQLITE_(CONSTRAINT|MISMATCH|TOOBIG|RANGE)/.test(code)
-  return isItsFault ? { ok: false, reason: 'invalid', message, table: '' } : undefined
+  return isItsFault ? { reason: 'invalid', message, table: '' } : undefined
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 /** What the first event of a session follows. */
 export const genesis = Buffer.alloc(32)
@@ -26,5 +26,10 @@ export const genesis = Buffer.alloc(32)
 export function chainHash(previous, event) {
   const { position, session, seq, type, time, call_id: callId, surface_op: surfaceOp, sources } = event
   const envelope = JSON.stringify([position, session, seq, type, time, callId, surfaceOp, sources])
-  return createHash('sha256').update(previous).update(envelope).update('\n').update(event.text).digest()
+  const text = `${envelope}\n${event.text}`
+  const link = Buffer.allocUnsafe(previous.length + Buffer.byteLength(text))
+  link.set(previous)
+  link.write(text, previous.length)
+  // In one call, and with the digest as text: to make a hash object, and a buffer outside of the heap, took twice the time.
+  return Buffer.from(hash('sha256', link, 'binary'), 'binary')
 }

@@ -27,7 +27,7 @@ export function failpoint(name) {
 export function failpointAtCommit(when, appends) {
   if (point === '') return
   for (const kind of /** @type {const} */ (['call', 'result'])) {
-    const holds = appends.some(({ events }) => events.some(({ type }) => type === `tool/${kind}`))
+    const holds = appends.some(({ events }) => events.some(([type]) => type === `tool/${kind}`))
     if (holds) failpoint(`${when}-${kind}-commit`)
   }
 }

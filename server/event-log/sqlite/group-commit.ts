@@ -1,6 +1,7 @@
-import type { AdmittedAppend, AdmittedEvent } from '../admission.ts'
+import type { AdmittedAppend } from '../admission.ts'
 import type { StoredEvent } from '../event-log.ts'
 import type { WireAppend } from './protocol.ts'
+import { toWire } from './wire.ts'
 
 /** An append that waits for its commit. */
 export interface Waiting {
@@ -84,13 +85,4 @@ export class GroupCommit {
     }
     return this.#waiting.splice(0, count)
   }
-}
-
-function toWire({ session, scope, closing, events, writes }: AdmittedAppend): WireAppend {
-  return { session, scope, closing, writes, events: events.map(eventToWire) }
-}
-
-/** Without the value: only the text goes through the structured clone. */
-function eventToWire({ type, time, text, callId, surfaceOp, sources }: AdmittedEvent): WireAppend['events'][number] {
-  return { type, time, text, callId, surfaceOp, sources }
 }

@@ -253,16 +253,18 @@ export class SqliteLog implements EventLog {
   }
 
   #settle(batch: readonly Waiting[], results: readonly WireResult[]): void {
-    if (results.some(({ ok }) => ok)) this.#commits += 1
+    if (results.some((result) => Array.isArray(result))) this.#commits += 1
     this.#onBatch?.(batch, performance.now())
     for (const [index, waiting] of batch.entries()) {
       const result = results[index]
-      if (result?.ok !== true) {
+      if (!Array.isArray(result)) {
         waiting.reject(refusal(result))
         continue
       }
       const { append } = waiting
-      const events = append.session === undefined ? [] : committedEvents(append, append.session, result)
+      const [scope, seq, position] = result
+      const events =
+        append.session === undefined ? [] : committedEvents(append, append.session, { scope, seq, position })
       this.#head = events.at(-1)?.position ?? this.#head
       if (events.length > 0) this.#listeners.tell(events)
       waiting.resolve(events)

@@ -1,20 +1,44 @@
 import type { AdmittedEvent } from '../admission.ts'
 import type { Cell, EventQuery, LogState, Row, SessionQuery, TableName, TableWrite } from '../event-log.ts'
 
-/** An append as the writer thread gets it: the data as text. */
+/** An append as the writer thread gets it. */
 export interface WireAppend {
   session: string | undefined
   scope: string | undefined
   closing: boolean
-  events: Omit<AdmittedEvent, 'value'>[]
-  writes: readonly TableWrite[]
+  events: WireNewEvent[]
+  writes: WireWrite[]
 }
+
+/** The data as text. A list, as those below: to copy an object from thread to thread costs twice as much, for the names of its members. */
+export type WireNewEvent = [
+  type: string,
+  time: number,
+  text: string,
+  callId: string | null,
+  surfaceOp: 'append' | null,
+  sources: AdmittedEvent['sources']
+]
+
+/** All of a change of a side table but its cells. Changes alike share one object, which a message then holds once. */
+export interface WriteShape {
+  /** Another number for another shape. */
+  readonly id: number
+  readonly table: TableName
+  readonly op: TableWrite['op']
+  readonly columns: readonly string[]
+  /** Where in the cells there are indices of events (`seqOf`). */
+  readonly seqs: readonly number[]
+  readonly conditions: readonly string[]
+}
+
+/** The cells are those of the columns, then those of the conditions. */
+export type WireWrite = [shape: WriteShape, cells: readonly Cell[]]
 
 /** `seq` and `position` are those of the append's first event. */
 export type WireResult =
-  | { ok: true; scope: string; seq: number; position: number }
+  | [scope: string, seq: number, position: number]
   | {
-      ok: false
       reason: 'conflict' | 'invalid' | 'unknown-session' | 'damaged' | 'unavailable'
       message: string
       table: string

@@ -3,7 +3,8 @@ import { pack, unpack } from '../blobs.js'
 /** @typedef {import('../event-log.ts').Cell} Cell */
 /** @typedef {import('../event-log.ts').Row} Row */
 /** @typedef {import('../event-log.ts').TableName} TableName */
-/** @typedef {import('../event-log.ts').TableWrite} TableWrite */
+/** @typedef {import('./protocol.ts').WireWrite} WireWrite */
+/** @typedef {import('./protocol.ts').WriteShape} WriteShape */
 /** @typedef {Record<TableName, { readonly key: readonly string[] }>} Tables */
 /** @typedef {Map<string, { packed: boolean }>} Columns */
 
@@ -47,48 +48,70 @@ export function openSideTables(db, tables) {
     return found
   }
 
-  /**
-   * @param {TableWrite} write
-   * @param {number} firstSeq what `{ seqOf: 0 }` stands for
-   */
-  function apply({ table, op, row: given, where = {} }, firstSeq) {
-    const row = withSeqs(given, firstSeq)
+  /** @type {Map<number, ReturnType<typeof planOf>>} */
+  const plans = new Map()
+
+  /** @param {WriteShape} shape */
+  function planOf({ table, op, columns: names, conditions }) {
     const of = known(table)
     const key = tables[table].key
-    const names = Object.keys(row)
-    for (const name of [...names, ...Object.keys(where)]) {
+    for (const name of [...names, ...conditions]) {
       if (!of.has(name)) throw new RefusedWrite('invalid', `no column ${table}.${name}`)
     }
-    for (const name of key) if (row[name] == null) throw new RefusedWrite('invalid', `no ${table}.${name} in the row`)
-    const rest = names.filter((name) => !key.includes(name))
-    const cells = names.map((name) => cellOf(of, name, row[name]))
-    if (op === 'delete') return void statement(`DELETE FROM ${table} WHERE ${equal(key)}`).run(...pick(row, key))
-    if (op === 'insert') return insert(table, names, cells)
-
-    const conditions = Object.keys(where)
-    const changed =
-      rest.length === 0
-        ? Number(
-            statement(`SELECT count(*) FROM ${table} WHERE ${equal([...key, ...conditions])}`)
-              .pluck()
-              .get(...pick(row, key), ...pick(where, conditions))
-          )
-        : statement(
-            `UPDATE ${table} SET ${rest.map((name) => `${name} = ?`).join(', ')} WHERE ${equal([...key, ...conditions])}`
-          ).run(...rest.map((name) => cellOf(of, name, row[name])), ...pick(row, key), ...pick(where, conditions))
-            .changes
-    if (changed > 0) return
-    if (op === 'update') throw new RefusedWrite('conflict', `no such row in ${table}`, table)
-    insert(table, names, cells)
+    const keyAt = key.map((name) => {
+      if (!names.includes(name)) throw new RefusedWrite('invalid', `no ${table}.${name} in the row`)
+      return names.indexOf(name)
+    })
+    const restAt = [...names.keys()].filter((at) => !keyAt.includes(at))
+    const matchAt = [...keyAt, ...conditions.map((_, at) => names.length + at)]
+    const match = equal([...key, ...conditions])
+    const set = restAt.map((at) => `${names[at]} = ?`).join(', ')
+    return {
+      keyAt,
+      packedAt: [...names.keys()].filter((at) => of.get(/** @type {string} */ (names[at]))?.packed === true),
+      changedAt: op === 'delete' ? keyAt : [...restAt, ...matchAt],
+      change:
+        op === 'insert'
+          ? undefined
+          : statement(
+              op === 'delete'
+                ? `DELETE FROM ${table} WHERE ${equal(key)}`
+                : set === ''
+                  ? `SELECT count(*) FROM ${table} WHERE ${match}`
+                  : `UPDATE ${table} SET ${set} WHERE ${match}`
+            ),
+      onlyLooks: set === '' && op !== 'delete',
+      insert:
+        op === 'insert' || op === 'put'
+          ? statement(`INSERT INTO ${table} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`)
+          : undefined
+    }
   }
 
   /**
-   * @param {string} table
-   * @param {string[]} names
-   * @param {(Cell | Buffer)[]} cells
+   * @param {WireWrite} write
+   * @param {number} firstSeq what a cell of 0 stands for where the shape says that it is a seq
    */
-  function insert(table, names, cells) {
-    statement(`INSERT INTO ${table} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`).run(...cells)
+  function apply([shape, given], firstSeq) {
+    let plan = plans.get(shape.id)
+    if (plan === undefined) {
+      plan = planOf(shape)
+      plans.set(shape.id, plan)
+    }
+    /** @type {(Cell | Buffer)[]} */
+    const cells = [...given]
+    for (const at of shape.seqs) cells[at] = firstSeq + Number(cells[at])
+    for (const at of plan.packedAt) if (typeof cells[at] === 'string') cells[at] = pack(cells[at])
+    for (const at of plan.keyAt) {
+      if (cells[at] == null) throw new RefusedWrite('invalid', `no ${shape.table}.${shape.columns[at]} in the row`)
+    }
+    if (plan.change !== undefined) {
+      const bound = plan.changedAt.map((at) => /** @type {Cell | Buffer} */ (cells[at]))
+      const changes = plan.onlyLooks ? Number(plan.change.pluck().get(bound)) : plan.change.run(bound).changes
+      if (changes > 0 || shape.op === 'delete') return
+      if (shape.op === 'update') throw new RefusedWrite('conflict', `no such row in ${shape.table}`, shape.table)
+    }
+    plan.insert?.run(cells.slice(0, shape.columns.length))
   }
 
   /**
@@ -132,28 +155,6 @@ export function openSideTables(db, tables) {
 function columnsOf(db, table) {
   const info = /** @type {{ name: string, type: string }[]} */ (db.pragma(`table_info(${table})`))
   return new Map(info.map(({ name, type }) => [name, { packed: type === 'ANY' }]))
-}
-
-/**
- * @param {Columns} columns
- * @param {string} name
- * @param {Cell | undefined} cell
- */
-function cellOf(columns, name, cell = null) {
-  return typeof cell === 'string' && columns.get(name)?.packed === true ? pack(cell) : cell
-}
-
-/**
- * @param {TableWrite['row']} row
- * @param {number} firstSeq
- * @returns {Row}
- */
-function withSeqs(row, firstSeq) {
-  const cells = Object.entries(row).map(([name, cell]) => [
-    name,
-    cell !== null && typeof cell === 'object' ? firstSeq + cell.seqOf : cell
-  ])
-  return Object.fromEntries(cells)
 }
 
 /** @param {readonly string[]} names */

@@ -74,7 +74,6 @@ function start() {
 function batch(appends) {
   /** @type {WireResult[]} */
   const results = appends.map(() => ({
-    ok: false,
     reason: 'unavailable',
     message: `the event log is unavailable (${trouble})`,
     table: ''
@@ -106,8 +105,7 @@ function tryCommit(appends, which, results) {
       results[index] = committed[nth] ?? /** @type {WireResult} */ (results[index])
     return undefined
   } catch (error) {
-    for (const index of which)
-      results[index] = { ok: false, reason: 'unavailable', message: messageOf(error), table: '' }
+    for (const index of which) results[index] = { reason: 'unavailable', message: messageOf(error), table: '' }
     return error
   }
 }
