@@ -48,11 +48,13 @@ export const auth = fp(
       await writeUses()
     })
 
-    fastify.addHook('onRequest', async (request) => {
+    fastify.addHook('onRequest', (request, _reply, done) => {
       const { action, isPublic } = request.routeOptions.config
-      if (isPublic) return
-      request.principal = checkEdge(request.raw, edge)
-      if (action !== undefined && !mayDo(request.principal, action)) throw new RequestError('FORBIDDEN')
+      if (!isPublic) {
+        request.principal = checkEdge(request.raw, edge)
+        if (action !== undefined && !mayDo(request.principal, action)) throw new RequestError('FORBIDDEN')
+      }
+      done()
     })
   },
   { name: 'auth', fastify: '5.x' }

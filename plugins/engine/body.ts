@@ -31,27 +31,28 @@ export const body = fp(
     fastify.decorateRequest('bodyText', undefined)
     fastify.removeAllContentTypeParsers()
 
-    fastify.addHook('preParsing', async ({ headers, method }, _reply, payload) => {
+    fastify.addHook('preParsing', ({ headers, method }, _reply, payload, done) => {
       // Nothing reads the body of these.
-      if (method === 'GET' || method === 'HEAD') return payload
-      const charset = /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(headers['content-type'] ?? '')?.[1]
-      if (headers['content-encoding'] !== undefined || (charset !== undefined && charset.toLowerCase() !== 'utf-8')) {
-        throw new RequestError('UNSUPPORTED_MEDIA_TYPE')
+      if (method !== 'GET' && method !== 'HEAD') {
+        const charset = /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(headers['content-type'] ?? '')?.[1]
+        if (headers['content-encoding'] !== undefined || (charset !== undefined && charset.toLowerCase() !== 'utf-8')) {
+          throw new RequestError('UNSUPPORTED_MEDIA_TYPE')
+        }
       }
-      return payload
+      done(null, payload)
     })
 
     fastify.addContentTypeParser(
       'application/json',
       { parseAs: 'buffer' },
-      async (request: FastifyRequest, bytes: Buffer) => {
-        const { dataPaths = [], keepsBodyText = false } = request.routeOptions.config
-        const text = decode(bytes)
-        if (text === '') throw new RequestError('BAD_JSON', 'The body is empty.')
-        const value = parseJson(text, { maxDepth: maxBodyDepth })
-        refusePoisonKeys(value, dataPaths)
-        if (keepsBodyText) request.bodyText = text
-        return value
+      (request: FastifyRequest, bytes: Buffer, done) => {
+        let value: JsonValue
+        try {
+          value = read(request, bytes)
+        } catch (error) {
+          return done(error as Error)
+        }
+        done(null, value)
       }
     )
 
@@ -61,6 +62,16 @@ export const body = fp(
   },
   { name: 'body', fastify: '5.x' }
 )
+
+function read(request: FastifyRequest, bytes: Buffer): JsonValue {
+  const { dataPaths = [], keepsBodyText = false } = request.routeOptions.config
+  const text = decode(bytes)
+  if (text === '') throw new RequestError('BAD_JSON', 'The body is empty.')
+  const value = parseJson(text, { maxDepth: maxBodyDepth })
+  refusePoisonKeys(value, dataPaths)
+  if (keepsBodyText) request.bodyText = text
+  return value
+}
 
 /** Throws BAD_JSON naming the first key outside `dataPaths` that a careless merge would take for a prototype. */
 export function refusePoisonKeys(value: JsonValue, dataPaths: readonly string[]): void {

@@ -76,12 +76,12 @@ export const errors = fp(
       throw new RequestError('METHOD_NOT_ALLOWED', undefined, { headers: { allow: allowed.join(', ') } })
     })
 
-    fastify.addHook('onSend', async (request, reply, payload) => {
+    fastify.addHook('onSend', (request, reply, payload, done) => {
       void reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
       // Nothing more is read from a socket whose upgrade is refused.
       if (isUpgrade(request.raw)) void reply.header('connection', 'close')
       if (!reply.hasHeader('cache-control')) void reply.header('cache-control', 'no-store')
-      return payload
+      done(null, payload)
     })
   },
   { name: 'errors', fastify: '5.x' }

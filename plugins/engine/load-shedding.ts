@@ -110,8 +110,9 @@ export const loadShedding = fp(
       rssBytes: shedding.maxRssBytes
     })
     fastify.decorate('shedding', state)
-    fastify.addHook('onRequest', async (request) => {
+    fastify.addHook('onRequest', (request, _reply, done) => {
       if (!isServed(request)) state.assertNone()
+      done()
     })
     fastify.addHook('onReady', async () => state.start())
     fastify.addHook('onClose', async () => state.stop())

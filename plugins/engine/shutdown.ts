@@ -80,8 +80,9 @@ export const shutdown = fp(
     fastify.decorate('shutdown', state)
     fastify.health.addCheck('shutdown', () => (state.isDraining ? 'shutting down' : undefined))
 
-    fastify.addHook('onRequest', async (request) => {
+    fastify.addHook('onRequest', (request, _reply, done) => {
       if (state.isDraining && request.routeOptions.config.startsWork) throw new RequestError('SHUTTING_DOWN')
+      done()
     })
 
     fastify.addHook('preClose', async () => {
