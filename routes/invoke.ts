@@ -2,7 +2,6 @@ import { Type } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { FastifyInstance } from 'fastify'
 import { RequestError } from '../server/errors.ts'
-import type { InvokeRequest } from '../server/invocations/invoke.ts'
 import { callPath } from '../server/invocations/live-call.ts'
 import { callerOf, invokeRequest, prefersAsync } from './call-request.ts'
 import { reachScope } from './reach.ts'
@@ -51,12 +50,10 @@ export async function invokeRoutes(fastify: FastifyInstance): Promise<void> {
       const { dryRun } = request.query
       const session = dryRun === true ? await app.sessions.peek(scope, id) : await app.sessions.open(scope, id)
       const callId = request.body.callId ?? keyOf(request)
-      const invoke: InvokeRequest = {
-        ...invokeRequest(session, request.body, request.bodyText ?? ''),
-        by: request.principal,
-        trace: app.tracing.incoming(request.headers),
-        ...(callId === undefined ? {} : { callId })
-      }
+      const invoke = invokeRequest(session, request.body, request.bodyText ?? '')
+      invoke.by = request.principal
+      invoke.trace = app.tracing.incoming(request.headers)
+      if (callId !== undefined) invoke.callId = callId
       if (dryRun === true) return app.invocations.dryRun(invoke, goneSignal(reply))
       if (prefersAsync(request)) {
         const live = await app.invocations.accept(invoke)
@@ -65,7 +62,8 @@ export async function invokeRoutes(fastify: FastifyInstance): Promise<void> {
         return { callId: live.identity.callId, session: session.id, state: live.state }
       }
       const goesOn = onDisconnect === undefined ? callId !== undefined : onDisconnect === 'continue'
-      return app.invocations.invoke({ ...invoke, caller: callerOf(reply, !goesOn) })
+      invoke.caller = callerOf(reply, !goesOn)
+      return app.invocations.invoke(invoke)
     }
   )
 }

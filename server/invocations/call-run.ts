@@ -187,22 +187,30 @@ export class CallRun implements ScheduledCall {
       })
     const stored = await append(resultEvent, following)
     const event = stored.find(({ type }) => type === 'tool/result')
+    const { callId, name } = this.#plan
     const answer: CallAnswer = {
-      ...this.#identity(),
+      callId,
+      name,
+      scope: session.scope.id,
+      session: session.id,
       callSeq: event?.sourceEventSeqs?.[0] ?? -1,
       resultSeq: event?.seq ?? -1,
       startedAt: this.#startedAt,
       durationMs: this.#durationMs,
       isError: result.isError,
       ...outcome,
-      content: result.content,
-      ...(result.meta === undefined ? {} : { meta: result.meta })
+      content: result.content
     }
-    this.#engine.publish('tools/result', {
-      ...this.#identity(),
-      isError: result.isError,
-      ...(outcome.error === undefined ? {} : { error: outcome.error })
-    })
+    if (result.meta !== undefined) answer.meta = result.meta
+    const told: LiveEvents['tools/result'] = {
+      callId,
+      name,
+      scope: session.scope.id,
+      session: session.id,
+      isError: result.isError
+    }
+    if (outcome.error !== undefined) told.error = outcome.error
+    this.#engine.publish('tools/result', told)
     this.#live.resolve(answer)
   }
 

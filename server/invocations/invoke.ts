@@ -186,12 +186,12 @@ export class Invocations {
   }
 }
 
-const stepOf = ({ turn, step }: InvokeRequest, { controller }: LiveCall): StepRequest => ({
-  calls: 1,
-  areAborted: controller.signal.aborted,
-  ...(turn === undefined ? {} : { turn }),
-  ...(step === undefined ? {} : { step })
-})
+function stepOf({ turn, step }: InvokeRequest, { controller }: LiveCall): StepRequest {
+  const request: StepRequest = { calls: 1, areAborted: controller.signal.aborted }
+  if (turn !== undefined) request.turn = turn
+  if (step !== undefined) request.step = step
+  return request
+}
 
 async function settledOr(live: LiveCall, until: AbortSignal): Promise<void> {
   if (until.aborted) return

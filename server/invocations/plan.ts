@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import { RequestError } from '../errors.ts'
 import { canonicalJson } from '../json/canonical.ts'
 import { compactText } from '../json/compact-text.ts'
@@ -105,7 +105,7 @@ function newCallId(): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`
 }
 
-const digest = (text: string): string => createHash('sha256').update(text).digest('base64url')
+const digest = (text: string): string => hash('sha256', text, 'base64url')
 
 /** In compact text a key that the engine moves before all others (`"1":`); seldom the end of another key that looks like it. */
 const movedKey = /"\d+":/

@@ -40,13 +40,13 @@ interface Frame {
 export function snapshot(value: unknown): JsonValue {
   if (isScalar(value)) return value
   if (typeof value !== 'object') throw new LosslessJsonError('$', reasonOf(value))
-  const ancestors = new Set<unknown>()
+  // Made for the first container within another: most values have none.
+  let ancestors: Set<unknown> | undefined
   let frame: Frame | undefined = open(value, undefined)
   const { target } = frame
-  ancestors.add(value)
   while (frame !== undefined) {
     if (frame.next === frame.length) {
-      ancestors.delete(frame.source)
+      ancestors?.delete(frame.source)
       frame = frame.parent
       continue
     }
@@ -58,6 +58,7 @@ export function snapshot(value: unknown): JsonValue {
       continue
     }
     if (typeof item !== 'object') throw failure(frame, reasonOf(item))
+    ancestors ??= new Set([value])
     if (ancestors.has(item)) throw failure(frame, 'a circular reference is not JSON')
     const child: Frame = open(item, frame)
     setOwn(frame.target, key, child.target)

@@ -32,24 +32,29 @@ export class CallObservers {
   }
 
   opened(call: InFlight, trace: unknown): void {
-    for (const observer of this.#observers) this.#contained(() => observer.opened?.(call, trace))
+    for (const observer of this.#observers) {
+      if (observer.opened !== undefined) this.#contained(() => observer.opened?.(call, trace))
+    }
   }
 
   closed(call: InFlight, result: ToolResult): void {
-    for (const observer of this.#observers) this.#contained(() => observer.closed?.(call, result))
+    for (const observer of this.#observers) {
+      if (observer.closed !== undefined) this.#contained(() => observer.closed?.(call, result))
+    }
   }
 
   during<T>(call: InFlight, stage: ObservedStage, run: () => Promise<T>): Promise<T> {
-    return this.#observers.length === 0 ? run() : this.#during(call, stage, run)
+    const end = this.#begin(call, stage)
+    return end === undefined ? run() : this.#until(end, run)
   }
 
   duringSync<T>(call: InFlight, stage: ObservedStage, run: () => T): T {
-    if (this.#observers.length === 0) return run()
-    const ends = this.#begin(call, stage)
+    const end = this.#begin(call, stage)
+    if (end === undefined) return run()
     try {
       return run()
     } finally {
-      this.#end(ends)
+      this.#contained(end)
     }
   }
 
@@ -63,35 +68,46 @@ export class CallObservers {
     return inner()
   }
 
-  async #during<T>(call: InFlight, stage: ObservedStage, run: () => Promise<T>): Promise<T> {
-    const ends = this.#begin(call, stage)
+  async #until<T>(end: () => void, run: () => Promise<T>): Promise<T> {
     try {
       return await run()
     } finally {
-      this.#end(ends)
+      this.#contained(end)
     }
   }
 
-  #begin(call: InFlight, stage: ObservedStage): (() => void)[] {
-    const ends: (() => void)[] = []
+  /** What is to be called when the stage ends; undefined when nobody wants to know. */
+  #begin(call: InFlight, stage: ObservedStage): (() => void) | undefined {
+    let ends: (() => void) | undefined
     for (const observer of this.#observers) {
-      this.#contained(() => {
-        const end = observer.stage?.(call, stage)
-        if (end !== undefined) ends.push(end)
-      })
+      let end: (() => void) | undefined
+      try {
+        end = observer.stage?.(call, stage)
+      } catch (error) {
+        this.#failed(error)
+      }
+      const earlier = ends
+      const own = end
+      if (earlier === undefined || own === undefined) ends = own ?? earlier
+      else {
+        ends = () => {
+          this.#contained(earlier)
+          this.#contained(own)
+        }
+      }
     }
     return ends
-  }
-
-  #end(ends: (() => void)[]): void {
-    for (const end of ends) this.#contained(end)
   }
 
   #contained(run: () => void): void {
     try {
       run()
     } catch (error) {
-      this.#warn('an observer of calls failed', { error: messageOf(error) })
+      this.#failed(error)
     }
+  }
+
+  #failed(error: unknown): void {
+    this.#warn('an observer of calls failed', { error: messageOf(error) })
   }
 }

@@ -21,7 +21,17 @@ export interface ScheduledCall {
  * with the first failure of the machinery, once every body in flight has settled (core.md §22.7).
  */
 export async function runBatch(calls: readonly ScheduledCall[], maxParallel: number): Promise<void> {
+  const [only] = calls
+  if (only !== undefined && calls.length === 1) return runAlone(only)
   for (let next = 0; next < calls.length;) next = await runGroup(calls, next, maxParallel)
+}
+
+/** There is nothing to overlap with and no order to keep. */
+async function runAlone(call: ScheduledCall): Promise<void> {
+  if (call.isAborted) return call.skip()
+  const body = await call.start()
+  if (body !== undefined) await body()
+  await call.commit()
 }
 
 const mayOverlap = (call: ScheduledCall): boolean => call.isAborted || call.mode() === 'parallel'
