@@ -1,4 +1,6 @@
+import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
+import { timeBoundCalls } from './bound-calls.ts'
 import { median } from './median.ts'
 import { type BenchServer, startToolwright } from './servers/start.ts'
 
@@ -26,75 +28,118 @@ const programs: Record<Backend, { sequential: string; parallel: string }> = {
   }
 }
 
-/** Programs over HTTP: what the smallest costs with and without a spare world, bound calls, and what twenty at once do to the main loop. */
+/**
+ * Programs over HTTP: what the smallest costs when a spare world is ready and when there is none, bound calls beside the same calls
+ * without a program, and what twenty at once do to the main loop.
+ */
 export async function benchCode(): Promise<void> {
-  console.log(`run_code over HTTP (${runs} runs; calls of a program are of a no-op tool, each in the durable log)\n`)
-  console.log(
-    `backend       | spares | p50 ms | p99 ms | ms a call: in turn | at once | ${together} at once, ms | meanwhile a probe, p99 | max`
-  )
-  for (const backend of backends) {
-    for (const spareWorlds of [0, 1]) await measure(backend, spareWorlds)
-  }
+  console.log(`run_code over HTTP of \`return 1\` (${runs} runs)\n`)
+  console.log('backend       | world        | p50 ms | p99 ms')
+  for (const backend of backends) await timeStarts(backend)
+  console.log(`\nms a call of a no-op tool in the durable log (${calls} calls)\n`)
+  console.log('backend       | direct | in turn | added | at once')
+  for (const backend of backends) await timeCalls(backend)
+  console.log(`\n${together} programs of ${calls} calls at once; meanwhile the main loop, and a probe over HTTP\n`)
+  console.log('backend       |   all ms | loop late, p99 ms |    max | busiest turn | probe, p99 ms')
+  for (const backend of backends) await crowd(backend)
 }
 
-async function measure(backend: Backend, spareWorlds: number): Promise<void> {
-  const server = await startToolwright(
-    backend,
-    { presentation: { mode: 'both' }, codeRuntime: { backend, spareWorlds, maxConcurrentRuns: together } },
-    entry
-  )
+async function serve<Result>(
+  backend: Backend,
+  spareWorlds: number,
+  measure: (server: BenchServer) => Promise<Result>
+): Promise<Result> {
+  const plugins = ['echo-plugin.js', 'loop-delay-plugin.js'].map((file) => join(import.meta.dirname, 'servers', file))
+  const codeRuntime = { backend, spareWorlds, maxConcurrentRuns: together }
+  const server = await startToolwright(backend, { presentation: { mode: 'both' }, plugins, codeRuntime }, entry)
   try {
     await run(server, 'return 1')
-    const single: number[] = []
-    for (let n = 0; n < runs; n += 1) {
-      // As far apart as an agent's programs are at least: a spare is ready again.
-      if (spareWorlds > 0) await wait(100)
-      single.push((await run(server, 'return 1')).ms)
-    }
-    const { sequential, parallel } = programs[backend]
-    const inTurn = await repeated(server, sequential)
-    const atOnce = await repeated(server, parallel)
-    const crowd = await crowded(server, parallel)
-    const cells = [
-      backend.padEnd(13),
-      String(spareWorlds).padStart(6),
-      median(single).toFixed(1).padStart(6),
-      percentile(single, 0.99).toFixed(1).padStart(6),
-      (inTurn / calls).toFixed(2).padStart(18),
-      (atOnce / calls).toFixed(2).padStart(7),
-      crowd.ms.toFixed(0).padStart(14),
-      percentile(crowd.probes, 0.99).toFixed(1).padStart(22),
-      Math.max(...crowd.probes).toFixed(1)
-    ]
-    console.log(cells.join(' | '))
+    return await measure(server)
   } finally {
     await server.stop()
   }
 }
 
+async function timeStarts(backend: Backend): Promise<void> {
+  const row = (world: string, all: number[]) =>
+    console.log(line(backend, world.padEnd(12), fixed(median(all), 1, 6), fixed(percentile(all, 0.99), 1, 6)))
+  await serve(backend, 1, async (server) => {
+    row('spare ready', await repeated(server, 'return 1', () => spareOf(server)))
+    row('back to back', await repeated(server, 'return 1'))
+  })
+  await serve(backend, 0, async (server) => row('no spare', await repeated(server, 'return 1')))
+}
+
+/** Times of runs over HTTP, each begun once `ready` resolves. */
+async function repeated(
+  server: BenchServer,
+  code: string,
+  ready: () => Promise<void> = async () => undefined
+): Promise<number[]> {
+  const all: number[] = []
+  for (let n = 0; n < runs; n += 1) {
+    await ready()
+    all.push((await run(server, code)).ms)
+  }
+  return all
+}
+
+/** Resolves once a spare world is ready, as the server's metrics say, and nothing of the last run goes on. */
+async function spareOf({ url, headers }: BenchServer): Promise<void> {
+  for (;;) {
+    const metrics = await (await fetch(`${url}/metrics`, { headers })).text()
+    if (/^toolwright_worlds_spare [1-9]/m.test(metrics)) return
+    await wait(probeEveryMs)
+  }
+}
+
+async function timeCalls(backend: Backend): Promise<void> {
+  const { sequential, parallel } = programs[backend]
+  const { direct, bound } = await timeBoundCalls(backend, sequential, calls)
+  const atOnce = await serve(backend, 1, (server) => returned(server, parallel))
+  const cells = [fixed(direct, 2, 6), fixed(bound, 2, 7), fixed(bound - direct, 2, 5), fixed(atOnce / calls, 2, 7)]
+  console.log(line(backend, ...cells))
+}
+
 /** The median of what a program returns in ten runs. */
-async function repeated(server: BenchServer, code: string): Promise<number> {
+async function returned(server: BenchServer, code: string): Promise<number> {
   const all: number[] = []
   for (let n = 0; n < 10; n += 1) all.push((await run(server, code)).result)
   return median(all)
 }
 
-/** Twenty programs of a hundred calls each, and how long the server takes over a trivial request meanwhile. */
-async function crowded(server: BenchServer, code: string): Promise<{ ms: number; probes: number[] }> {
-  const probes: number[] = []
-  const all = Promise.all(Array.from({ length: together }, (_, n) => run(server, code, `bench-${n}`)))
-  let isDone = false
-  const startedAt = performance.now()
-  const finished = all.finally(() => (isDone = true))
-  while (!isDone) {
-    const at = performance.now()
-    await (await fetch(`${server.url}/health/live`)).text()
-    probes.push(performance.now() - at)
-    await wait(probeEveryMs)
-  }
-  await finished
-  return { ms: performance.now() - startedAt, probes }
+/** Twenty programs of a hundred calls each; what the main loop did meanwhile is measured in it, beside how late an answer came. */
+async function crowd(backend: Backend): Promise<void> {
+  await serve(backend, 1, async (server) => {
+    const probes: number[] = []
+    await loopOf(server)
+    const startedAt = performance.now()
+    let isDone = false
+    const programsOf = Array.from({ length: together }, (_, n) => run(server, programs[backend].parallel, `bench-${n}`))
+    const all = Promise.all(programsOf).finally(() => (isDone = true))
+    while (!isDone) {
+      const at = performance.now()
+      await (await fetch(`${server.url}/health/live`)).text()
+      probes.push(performance.now() - at)
+      await wait(probeEveryMs)
+    }
+    await all
+    const ms = performance.now() - startedAt
+    const { p99, max, busiest } = await loopOf(server)
+    const loop = [fixed(p99, 1, 17), fixed(max, 1, 6), fixed(busiest, 1, 12)]
+    console.log(line(backend, fixed(ms, 0, 8), ...loop, fixed(percentile(probes, 0.99), 1, 13)))
+  })
 }
+
+/** What the server's own loop has seen since it was last asked. */
+async function loopOf({ url, headers }: BenchServer): Promise<{ p99: number; max: number; busiest: number }> {
+  const body = JSON.stringify({ name: 'loop_delay', arguments: {} })
+  const response = await fetch(`${url}/invoke`, { method: 'POST', headers, body })
+  return ((await response.json()) as { value: { p99: number; max: number; busiest: number } }).value
+}
+
+const line = (backend: Backend, ...cells: string[]): string => [backend.padEnd(13), ...cells].join(' | ')
+const fixed = (value: number, digits: number, width: number): string => value.toFixed(digits).padStart(width)
 
 async function run(server: BenchServer, code: string, session = 'bench'): Promise<{ ms: number; result: number }> {
   const at = performance.now()

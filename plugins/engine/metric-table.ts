@@ -58,6 +58,7 @@ export const metricTable = {
   toolwright_sockets: { type: 'gauge', labels: [], help: 'Open WebSockets and event streams.' },
   toolwright_programs_running: { type: 'gauge', labels: [], help: 'Programs running, each in a world of its own.' },
   toolwright_programs_queued: { type: 'gauge', labels: [], help: 'Programs that wait for their turn.' },
+  toolwright_worlds_spare: { type: 'gauge', labels: [], help: 'Worlds that are started and wait for their program.' },
   toolwright_worlds_stuck: {
     type: 'gauge',
     labels: [],

@@ -66,10 +66,11 @@ async function lookAtWork(fastify: FastifyInstance, set: MetricSet): Promise<voi
   set.set('toolwright_subscribers', fanOut.size)
   set.set('toolwright_subscriber_lag_events', fanOut.lag)
   set.set('toolwright_sockets', connections.size)
-  const { running, queued, stuck } = (await fastify.codeRuntime)?.load() ?? { running: 0, queued: 0, stuck: 0 }
-  set.set('toolwright_programs_running', running)
-  set.set('toolwright_programs_queued', queued)
-  set.set('toolwright_worlds_stuck', stuck)
+  const programs = (await fastify.codeRuntime)?.load()
+  set.set('toolwright_programs_running', programs?.running ?? 0)
+  set.set('toolwright_programs_queued', programs?.queued ?? 0)
+  set.set('toolwright_worlds_spare', programs?.spares ?? 0)
+  set.set('toolwright_worlds_stuck', programs?.stuck ?? 0)
   const listed = jobs.all()
   for (const status of jobStatuses) {
     set.set('toolwright_jobs', listed.filter(({ job }) => job.status === status).length, [status])

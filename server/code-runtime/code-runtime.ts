@@ -55,10 +55,11 @@ export interface Containment {
   readonly limits: boolean
 }
 
-/** Numbers at this moment: `stuck` worlds did not end when told to (code-mode.md §14.4). */
+/** Numbers at this moment: `spares` are ready for the next runs, `stuck` worlds did not end when told to (code-mode.md §14.4). */
 export interface RuntimeLoad {
   readonly running: number
   readonly queued: number
+  readonly spares: number
   readonly stuck: number
 }
 

@@ -86,7 +86,8 @@ export class ProgramRuntime implements CodeRuntime {
   }
 
   load(): RuntimeLoad {
-    return { running: this.#slots.running, queued: this.#slots.queued, stuck: this.#keeper.stuck }
+    const { spares, stuck } = this.#keeper
+    return { running: this.#slots.running, queued: this.#slots.queued, spares, stuck }
   }
 
   async run(request: RunRequest): Promise<RunResult> {

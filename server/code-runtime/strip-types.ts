@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads'
+import { isPlainJavaScript } from './plain-javascript.ts'
 
 /** What the stripper's thread answers: `broken` means that its instance can no longer be trusted. */
 export type StripAnswer =
@@ -34,6 +35,11 @@ export class TypeStripper {
 
   constructor() {
     this.#replaceThread()
+  }
+
+  /** A program as its world runs it; the thread is spared what needs no erasing. */
+  async prepare(program: string): Promise<Stripped> {
+    return isPlainJavaScript(program) ? { code: program } : this.strip(program)
   }
 
   /** The program without types, or the reason, in one line, why it is none. Rejects once disposed. */

@@ -66,12 +66,15 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
     })
 
     check('C022 completions of every root, and none', async () => {
-      for (const value of ['null', '0', '""', '[1,{"a":[null]}]']) {
-        await expect(run(`return ${value}`)).resolves.toEqual({ logs: [], value: JSON.parse(value) })
-      }
-      for (const program of ['return undefined', '']) expect(Object.keys(await run(program))).toEqual(['logs'])
-      await expect(run('return Promise.resolve(5)')).resolves.toMatchObject({ value: 5 })
-      await expect(run('return { then(r) { r(5) } }')).resolves.toMatchObject({ value: 5 })
+      await Promise.all([
+        ...['null', '0', '""', '[1,{"a":[null]}]'].map((value) =>
+          expect(run(`return ${value}`)).resolves.toEqual({ logs: [], value: JSON.parse(value) })
+        ),
+        ...['return undefined', ''].map(async (program) => expect(Object.keys(await run(program))).toEqual(['logs'])),
+        ...['return Promise.resolve(5)', 'return { then(r) { r(5) } }'].map((program) =>
+          expect(run(program)).resolves.toMatchObject({ value: 5 })
+        )
+      ])
     })
 
     check('C023 completions that are not lossless JSON', async () => {
@@ -299,26 +302,30 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
     })
 
     check('C037 thrown values', async () => {
-      await expect(run('throw "s"')).resolves.toEqual(failed('exception', 's'))
-      await expect(run('throw undefined')).resolves.toEqual(failed('exception', 'undefined'))
-      await expect(run('throw {a:1}')).resolves.toEqual(failed('exception', '{ a: 1 }'))
-      await expect(run('throw {toString(){throw 1}}')).resolves.toEqual(failed('exception'))
-      await expect(run('throw Object.create(null)')).resolves.toEqual(failed('exception'))
-      await expect(run("throw new Error('o',{cause:new Error('i')})")).resolves.toEqual(
-        failed('exception', containing('\ncaused by: Error: i'))
-      )
+      await Promise.all([
+        expect(run('throw "s"')).resolves.toEqual(failed('exception', 's')),
+        expect(run('throw undefined')).resolves.toEqual(failed('exception', 'undefined')),
+        expect(run('throw {a:1}')).resolves.toEqual(failed('exception', '{ a: 1 }')),
+        expect(run('throw {toString(){throw 1}}')).resolves.toEqual(failed('exception')),
+        expect(run('throw Object.create(null)')).resolves.toEqual(failed('exception')),
+        expect(run("throw new Error('o',{cause:new Error('i')})")).resolves.toEqual(
+          failed('exception', containing('\ncaused by: Error: i'))
+        )
+      ])
     })
 
     check('C038 F75 stray failures', async () => {
-      await expect(run('tools.fail({}); await new Promise(r=>setTimeout(r,2000)); return 1')).resolves.toEqual(
-        failed('exception', containing('deliberate'))
-      )
-      await expect(
-        run("setTimeout(()=>{throw new Error('late')},10); await new Promise(r=>setTimeout(r,2000)); return 1")
-      ).resolves.toEqual(failed('exception', containing('late')))
-      await expect(run('Promise.reject(1); await new Promise(r=>setTimeout(r,2000))')).resolves.toEqual(
-        failed('exception', '1')
-      )
+      await Promise.all([
+        expect(run('tools.fail({}); await new Promise(r=>setTimeout(r,2000)); return 1')).resolves.toEqual(
+          failed('exception', containing('deliberate'))
+        ),
+        expect(
+          run("setTimeout(()=>{throw new Error('late')},10); await new Promise(r=>setTimeout(r,2000)); return 1")
+        ).resolves.toEqual(failed('exception', containing('late'))),
+        expect(run('Promise.reject(1); await new Promise(r=>setTimeout(r,2000))')).resolves.toEqual(
+          failed('exception', '1')
+        )
+      ])
     })
 
     check('a binding that throws what cannot be shown', async () => {
@@ -380,20 +387,22 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
         ['console.log("héllo"); return [1,2,3]', 17],
         ['console.log("abc"); throw "xy"', 11, 'exception']
       ]
-      for (const [program, limit, kind] of cases) {
-        for (const maxOutputBytes of [limit, limit - 1]) {
-          await using({ maxOutputBytes }, async (own) => {
+      const limits = cases.flatMap(([program, limit, kind]) => [
+        { program, maxOutputBytes: limit, kind },
+        { program, maxOutputBytes: limit - 1, kind: 'output-limit' }
+      ])
+      await Promise.all(
+        limits.map(({ program, maxOutputBytes, kind }) =>
+          using({ maxOutputBytes }, async (own) => {
             const { logs, error } = await runProgram(own, program)
-            expect(error?.kind, `${program} at ${maxOutputBytes}`).toBe(
-              maxOutputBytes === limit ? kind : 'output-limit'
-            )
+            expect(error?.kind, `${program} at ${maxOutputBytes}`).toBe(kind)
             if (error)
               expect(
                 Buffer.byteLength(JSON.stringify(logs)) + Buffer.byteLength(JSON.stringify(error.message))
               ).toBeLessThanOrEqual(maxOutputBytes)
           })
-        }
-      }
+        )
+      )
       await using({ maxOutputBytes: 4 }, async (own) => {
         await expect(runProgram(own, 'return 1')).resolves.toEqual({ logs: [], value: 1 })
         await expect(runProgram(own, 'return "x"')).resolves.toEqual({
@@ -459,7 +468,7 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
           code: 'OVERLOADED',
           message: expect.stringMatching(/maxConcurrentRuns.*maxQueuedRuns/)
         })
-        expect(own.load()).toEqual({ running: 1, queued: 1, stuck: 0 })
+        expect(own.load()).toMatchObject({ running: 1, queued: 1, stuck: 0 })
         stop.abort('next')
         await expect(first).resolves.toEqual(failed('abort', 'next'))
         await expect(second).resolves.toMatchObject({ value: 2 })

@@ -98,6 +98,6 @@ describe('random programs', () => {
       }
     })
     await Promise.all(lanes)
-    expect(runtime.load()).toEqual({ running: 0, queued: 0, stuck: 0 })
+    expect(runtime.load()).toMatchObject({ running: 0, queued: 0, stuck: 0 })
   })
 })

@@ -8,10 +8,14 @@ import { factsOf, processesOfUser, treeOf } from './process-table.js'
 
 /** How long what an ended process wrote is waited for: a child of it may hold the pipes open for ever. */
 const drainMs = 100
+/** A program that has closed its pipe says nothing any more; of a thread that has ended, its relay says so sooner. */
+const silentMs = 5_000
 /** Walking the tree costs a dozen small reads a process; their figures alone cost one. */
 const walkEveryMs = 100
 /** Replies that a world does not read pile up in the server. */
 const maxUnreadBytes = 2 * maxFrameBytes
+/** A thread's end is told in two frames. */
+const mostLastFrames = 2
 /** Where V8 begins its report of an out-of-memory crash, which names the server's files. */
 const crashReport = /\n?(<--- Last few GCs --->|#\n# Fatal |FATAL ERROR: )/
 
@@ -20,7 +24,7 @@ export class ChildWorld {
   #child
   #launch
   #user
-  #reader
+  #maxBytes
   #busyMs = 0
   /** The processes of the world that were seen, with their start. @type {Map<number, string>} */
   #seen = new Map()
@@ -35,12 +39,12 @@ export class ChildWorld {
     this.listener = listener
     this.#launch = launch
     this.#user = user
-    this.#reader = new FrameReader(Math.max(maxFrameBytes, maxOutputBytes + 4_096))
+    this.#maxBytes = Math.max(maxFrameBytes, maxOutputBytes + 4_096)
     this.#child = spawn(launch.command, launch.args, {
       cwd: launch.cwd,
       env: {},
       detached: true,
-      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe'],
       ...(user === undefined ? {} : { uid: user, gid: user })
     })
     this.#ended = new Promise((resolve) => {
@@ -109,17 +113,25 @@ export class ChildWorld {
     return /** @type {import('node:net').Socket | null | undefined} */ (this.#child.stdio[3])
   }
 
+  /** What the world's own main thread says, if it has one that is not the program's. */
+  get #relayPipe() {
+    return /** @type {import('node:net').Socket | null | undefined} */ (this.#child.stdio[4])
+  }
+
   #listen() {
     const { stdout, stderr } = this.#child
-    this.#pipe?.on('data', (chunk) => {
-      try {
-        for (const frame of this.#reader.push(chunk)) this.listener.frame(frame)
-      } catch {
-        this.#killAll()
-      }
+    // How the program's thread ended is told by another one: all that it said itself comes first.
+    /** @type {string[]} */
+    const last = []
+    this.#read(this.#pipe, (frame) => this.listener.frame(frame))
+    this.#read(this.#relayPipe, (frame) => {
+      if (frame.startsWith('["busy"') || this.#pipe?.destroyed !== false) this.listener.frame(frame)
+      else if (last.length < mostLastFrames) last.push(frame)
     })
-    // A world that is being ended resets its end; that it ended is told by the process.
-    this.#pipe?.on('error', () => {})
+    this.#pipe?.on('close', () => {
+      for (const frame of last) this.listener.frame(frame)
+      setTimeout(() => this.hasEnded || this.#killAll(), silentMs).unref()
+    })
     for (const [name, stream] of /** @type {const} */ ([
       ['stdout', stdout],
       ['stderr', stderr]
@@ -127,6 +139,20 @@ export class ChildWorld {
       const decoder = new StringDecoder('utf8')
       stream?.on('data', (chunk) => this.#raw(name, decoder.write(chunk)))
     }
+  }
+
+  /** @param {import('node:net').Socket | null | undefined} pipe @param {(frame: string) => void} take */
+  #read(pipe, take) {
+    const reader = new FrameReader(this.#maxBytes)
+    pipe?.on('data', (chunk) => {
+      try {
+        for (const frame of reader.push(chunk)) take(frame)
+      } catch {
+        this.#killAll()
+      }
+    })
+    // A world that is being ended resets its end; that it ended is told by the process.
+    pipe?.on('error', () => {})
   }
 
   /** @param {'stdout' | 'stderr'} stream @param {string} text */

@@ -53,10 +53,13 @@ function nextUser({ first, count }) {
   }
 }
 
+/** @param {() => World} openWorld */
+const sparesOf = (openWorld) => new Spares(openWorld, budgets.spareWorlds, (count) => post({ type: 'spares', count }))
+
 /** Finds the first way in which worlds start here; rejects if there is none. */
 async function open() {
   if (source.type === 'thread') {
-    const spares = new Spares(() => new ThreadWorld(silent, budgets), budgets.spareWorlds)
+    const spares = sparesOf(() => new ThreadWorld(silent, budgets))
     spares.refillNow()
     post({ type: 'open', containment: { pidNamespace: false, ownUser: false, limits: false } })
     return spares
@@ -71,7 +74,7 @@ async function open() {
       reason = error instanceof Error ? error.message : String(error)
       continue
     }
-    const spares = new Spares(() => openProcess(launch), budgets.spareWorlds)
+    const spares = sparesOf(() => openProcess(launch))
     if (budgets.spareWorlds > 0) spares.keep(world)
     else end(world)
     spares.refillNow()
@@ -123,7 +126,7 @@ async function place(run) {
 
 async function refill() {
   const spares = await opening.catch(() => undefined)
-  spares?.refillNow()
+  spares?.refillAfterAnswer()
 }
 
 function check() {

@@ -25,6 +25,7 @@ export class Keeper {
   #thread: Worker
   #containment: Containment = { pidNamespace: false, ownUser: false, limits: false }
   #stuck = 0
+  #spares = 0
   #restarts = 0
   #isDisposed = false
   /** Why there is no thread any more. */
@@ -59,6 +60,11 @@ export class Keeper {
 
   get stuck(): number {
     return this.#stuck
+  }
+
+  /** Worlds that are ready and have run nothing. */
+  get spares(): number {
+    return this.#spares
   }
 
   /** Starts a run. `abort` asks for its end; what the run comes to is told to `events` in any case. */
@@ -127,6 +133,9 @@ export class Keeper {
       case 'stuck':
         this.#stuck = message.count
         return this.#onStuck(message.count)
+      case 'spares':
+        this.#spares = message.count
+        return
       case 'disposed':
         return this.#disposed?.()
     }
@@ -144,6 +153,7 @@ export class Keeper {
     const message = `The thread that holds the programs ended: ${error.message}`
     this.#failAll(message)
     this.#stuck = 0
+    this.#spares = 0
     this.#opened?.reject(new RuntimeUnavailableError(message))
     this.#disposed?.()
     this.#restarts += 1

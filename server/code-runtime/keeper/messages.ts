@@ -65,4 +65,5 @@ export type FromKeeper =
   | { type: 'logs'; run: number; texts: string[] }
   | { type: 'settled'; run: number; result: SettledRun }
   | { type: 'stuck'; count: number }
+  | { type: 'spares'; count: number }
   | { type: 'disposed' }

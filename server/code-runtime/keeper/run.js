@@ -130,7 +130,8 @@ export class Run {
     const { window } = meter
     const now = performance.now()
     if (now - window.at >= windowMs) {
-      const busy = (busyMs ?? 0) - window.busyMs
+      // A thread that is just ending may be told to have been busy for longer than it has lived.
+      const busy = Math.min((busyMs ?? 0) - window.busyMs, now - window.at)
       if (cpuMs - window.cpuMs < busy / 20) meter.blockedMs += busy
       meter.window = { at: now, cpuMs, busyMs: busyMs ?? 0 }
     }

@@ -4,6 +4,8 @@
 const startMs = 20_000
 /** While a run goes on, its place among the spares is filled again only after this: starting costs a processor for some 70 ms. */
 const refillMs = 200
+/** After a run its answer is stored and sent first. */
+const answerMs = 10
 
 /** A world that did not get as far as being ready. */
 export class WorldStartError extends Error {}
@@ -15,17 +17,22 @@ export class WorldStartError extends Error {}
 export class Spares {
   #open
   #count
+  #onReady
   /** Starting or ready, in the order of their start. @type {Set<Promise<World>>} */
   #worlds = new Set()
   /** @type {Set<World>} */
   #alive = new Set()
+  /** Those of `#worlds` that are ready. @type {Map<World, Promise<World>>} */
+  #ready = new Map()
   #refill = /** @type {NodeJS.Timeout | undefined} */ (undefined)
+  #isStarting = false
   #isClosed = false
 
-  /** @param {() => World} open starts a world @param {number} count */
-  constructor(open, count) {
+  /** @param {() => World} open starts a world @param {number} count @param {(count: number) => void} onReady hears how many are ready */
+  constructor(open, count, onReady) {
     this.#open = open
     this.#count = count
+    this.#onReady = onReady
   }
 
   /** A fresh world; Rejects with the reason if none starts. @returns {Promise<World>} */
@@ -35,6 +42,7 @@ export class Spares {
       const world = await starting.catch(() => undefined)
       if (world !== undefined && !world.hasEnded) {
         this.#alive.delete(world)
+        this.#leave(world)
         this.refillSoon()
         return world
       }
@@ -46,11 +54,30 @@ export class Spares {
   }
 
   /** A run has ended, and with it the reason to wait. */
+  refillAfterAnswer() {
+    setTimeout(() => this.refillNow(), answerMs)
+  }
+
+  /** One after another: each start is the others' load. */
   refillNow() {
-    if (this.#isClosed) return
     clearTimeout(this.#refill)
     this.#refill = undefined
-    while (this.#worlds.size < this.#count) this.#add(this.#start())
+    if (this.#isClosed || this.#isStarting || this.#worlds.size >= this.#count) return
+    this.#isStarting = true
+    const starting = this.#start()
+    this.#worlds.add(starting)
+    starting
+      .then((world) => {
+        this.#isStarting = false
+        if (!this.#worlds.has(starting)) return this.refillSoon()
+        this.#join(world, starting)
+        this.refillNow()
+      })
+      // Whoever takes it hears of the failure; without spares the next run starts its own.
+      .catch(() => {
+        this.#isStarting = false
+        this.#worlds.delete(starting)
+      })
   }
 
   refillSoon() {
@@ -70,14 +97,24 @@ export class Spares {
     this.#alive.add(world)
     world.usage()
     this.#watch(world)
-    this.#add(Promise.resolve(world))
+    const starting = Promise.resolve(world)
+    this.#worlds.add(starting)
+    this.#join(world, starting)
   }
 
-  /** @param {Promise<World>} starting */
-  #add(starting) {
-    this.#worlds.add(starting)
-    // Whoever takes it hears of the failure; without spares the next run starts its own.
-    starting.catch(() => this.#worlds.delete(starting))
+  /** @param {World} world @param {Promise<World>} starting */
+  #join(world, starting) {
+    this.#ready.set(world, starting)
+    this.#onReady(this.#ready.size)
+  }
+
+  /** @param {World} world */
+  #leave(world) {
+    const starting = this.#ready.get(world)
+    if (starting === undefined) return
+    this.#worlds.delete(starting)
+    this.#ready.delete(world)
+    this.#onReady(this.#ready.size)
   }
 
   async #start() {
@@ -103,6 +140,7 @@ export class Spares {
       raw() {},
       ended: () => {
         this.#alive.delete(world)
+        this.#leave(world)
         this.refillSoon()
       }
     }

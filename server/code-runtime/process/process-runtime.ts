@@ -33,7 +33,7 @@ export async function openProcessRuntime({
       language: 'typescript',
       isolation: 'process',
       source: { type: 'process', launches },
-      prepare: (program) => stripper.strip(program),
+      prepare: (program) => stripper.prepare(program),
       close: () => stripper.dispose(),
       onStuck
     },

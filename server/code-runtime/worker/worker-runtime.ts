@@ -15,7 +15,7 @@ export async function openWorkerRuntime({ onStuck, ...given }: RuntimeOptions = 
       language: 'typescript',
       isolation: 'worker-thread',
       source: { type: 'thread' },
-      prepare: (program) => stripper.strip(program),
+      prepare: (program) => stripper.prepare(program),
       close: () => stripper.dispose(),
       onStuck
     },

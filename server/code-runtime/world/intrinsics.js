@@ -32,6 +32,22 @@ export const postMessage = uncurry(
   /** @type {(this: MessagePort, text: string) => void} */ (MessagePort.prototype.postMessage)
 )
 
+export const TheArrayBuffer = ArrayBuffer
+const TheUint8Array = Uint8Array
+export const setBytes = uncurry(Uint8Array.prototype.set)
+/** @param {ArrayBuffer} store @param {number} [at] @param {number} [length] */
+export const asBytes = (store, at, length) => new TheUint8Array(store, at, length)
+export const decodeText = TextDecoder.prototype.decode.bind(new TextDecoder())
+const encodeInto = TextEncoder.prototype.encodeInto.bind(new TextEncoder())
+
+/** Bytes of a text, behind room for so many others. @param {string} text @param {number} room */
+export function encodeText(text, room) {
+  const length = byteLength(text)
+  const store = new TheArrayBuffer(room + length)
+  encodeInto(text, new TheUint8Array(store, room))
+  return { bytes: new TheUint8Array(store), length }
+}
+
 /** @type {(bytes: Uint8Array, encoding?: BufferEncoding) => string} */
 export const decodeBytes = uncurry(
   /** @this {Uint8Array} @param {BufferEncoding} [encoding] */

@@ -1,31 +1,15 @@
-import { byteLength, postMessage, sliceText, stringifyJson } from './intrinsics.js'
+import { byteLength, sliceText, stringifyJson } from './intrinsics.js'
 
-/** Texts that may be on their way before the program is held up: a flood must not pile up in the memory of whoever carries it. */
-const maxBacklog = 4 * 1024 * 1024
-const waitMs = 100
-
-const { load, wait } = Atomics
-
-/**
- * The way out of a world. It meters the output before it leaves (code-mode.md §10), and blocks the program while the other side is
- * behind, as a full pipe would.
- */
+/** The way out of a world: it meters the output before it leaves (code-mode.md §10). */
 export class Outlet {
-  #port
-  #taken
-  #sent = 0
+  #send
   #bytes = 1
   #limit
   #isClosed = false
 
-  /**
-   * @param {import('node:worker_threads').MessagePort} port
-   * @param {Int32Array<SharedArrayBuffer>} taken [0] counts, modulo 2^32, the code units that the other side has passed on
-   * @param {number} limit of the output in bytes
-   */
-  constructor(port, taken, limit) {
-    this.#port = port
-    this.#taken = taken
+  /** @param {(frame: string) => void} send @param {number} limit of the output in bytes */
+  constructor(send, limit) {
+    this.#send = send
     this.#limit = limit
   }
 
@@ -37,13 +21,7 @@ export class Outlet {
   /** @param {string} frame */
   post(frame) {
     if (this.#isClosed) return
-    postMessage(this.#port, frame)
-    this.#sent = (this.#sent + frame.length) | 0
-    for (;;) {
-      const taken = load(this.#taken, 0)
-      if (((this.#sent - taken) | 0) <= maxBacklog) return
-      wait(this.#taken, 0, taken, waitMs)
-    }
+    this.#send(frame)
   }
 
   /** @param {string} text */

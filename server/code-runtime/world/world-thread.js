@@ -8,6 +8,8 @@ import { programName, reportFailure, writeStack } from './failure-report.js'
 import { isLossy, losslessText, tooLong } from './lossless-text.js'
 import { CallDesk, createErrorClass, createNamespace } from './namespace.js'
 import { Outlet } from './outlet.js'
+import { PipeLink } from './pipe-link.js'
+import { PortLink } from './port-link.js'
 import { createConsole, redirectStreams } from './program-console.js'
 
 /** @import { BindingShape } from '../bindings.ts' */
@@ -17,18 +19,24 @@ const AsyncFunction = /** @type {FunctionConstructor} */ ((async () => {}).const
 const listenerCount = process.listenerCount.bind(process)
 
 const lobby = /** @type {import('node:worker_threads').MessagePort} */ (parentPort)
-lobby.once('message', (/** @type {WorldSetup} */ { port, taken, maxOutputBytes }) => {
+lobby.once('message', (/** @type {WorldSetup} */ { way, maxOutputBytes }) => {
   // A speed bump: what a program sends to the well-known port arrives nowhere.
   lobby.close()
-  const outlet = new Outlet(port, taken, maxOutputBytes)
+  const link = 'descriptor' in way ? new PipeLink(way.descriptor, receive) : new PortLink(way.port, way.taken, receive)
+  const outlet = new Outlet((frame) => link.send(frame), maxOutputBytes)
   const desk = new CallDesk(outlet)
   let isStarted = false
-  port.on('message', (/** @type {string} */ frame) => {
+
+  /** @param {string} frame */
+  function receive(frame) {
     if (isStarted) return desk.settle(frame)
     isStarted = true
+    // Said before the program can run: where it was not heard, another world may take the program.
+    outlet.post('["started"]')
     const end = indexInText(frame, '\n')
     void run(sliceText(frame, end + 1), parseJson(sliceText(frame, 0, end))[1])
-  })
+  }
+
   // All that needs no program is done while the world is a spare.
   redirectStreams(outlet)
   const console = createConsole(outlet)
