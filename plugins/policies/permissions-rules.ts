@@ -96,7 +96,7 @@ function readRule(rule: RuleConfig, place: string): Rule {
   }
   const patterns = typeof rule.tools === 'string' ? [rule.tools] : rule.tools
   const tools = patterns.map(wildcard)
-  const isForBash = tools.some((matches) => matches('bash'))
+  const isForShell = tools.some((matches) => matches('bash') || matches('pwsh'))
   if (command !== undefined && patterns.some((pattern) => pattern !== 'bash')) {
     failAt('tools', 'a rule with a command is for the tool "bash" alone')
   }
@@ -104,9 +104,9 @@ function readRule(rule: RuleConfig, place: string): Rule {
   const isAllow = decision === 'allow'
   const conditions = (rule.arguments ?? []).map((condition, index): ArgumentTest => {
     const key = `arguments[${index}]`
-    const isCommandText = isForBash && readPath(condition.path)?.[0] === 'command'
+    const isCommandText = isForShell && readPath(condition.path)?.[0] === 'command'
     if (isCommandText && (isAllow || condition.startsWith !== undefined)) {
-      failAt(key, 'the text of a command says too little of what it runs: use "command"')
+      failAt(key, 'the text of a command says too little of what it runs: use "command", which there is for "bash"')
     }
     return readCondition(condition, (test, why) => failAt(test === '' ? key : `${key}.${test}`, why))
   })

@@ -141,6 +141,10 @@ describe('the rules of the permissions', () => {
       'permissions.rules[1].arguments[1]: the text of a command'
     ],
     [
+      condition({ path: 'command', startsWith: 'Get-' }, 'allow', 'pwsh'),
+      'permissions.rules[1].arguments[1]: the text of a command'
+    ],
+    [
       { name: 'first', decision: 'deny', tools: 'x' },
       'permissions.rules[1].name: "first" is the name of permissions.rules[0] too'
     ]
@@ -155,7 +159,7 @@ describe('the rules of the permissions', () => {
 
   it('the text of another tool’s command, and of bash’s in a deny, may be looked at', () => {
     expect(
-      () => new Permissions(config({ rules: [condition({ path: 'command', startsWith: 'Get-' }, 'allow', 'pwsh')] }))
+      () => new Permissions(config({ rules: [condition({ path: 'command', startsWith: 'web-' }, 'allow', 'deploy')] }))
     ).not.toThrow()
     expect(
       () => new Permissions(config({ rules: [condition({ path: 'command', matches: '.*\u202e.*' }, 'deny')] }))
