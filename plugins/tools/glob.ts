@@ -4,10 +4,9 @@ import type { Search } from '../../server/backends/search/search.ts'
 import type { PresentedResult, ResultCard, ToolDefinition } from '../../server/tools/definition.ts'
 import { definePlugin } from '../define-plugin.ts'
 import { type PathsPage, renderPaths, samplePaths, wholePaths } from './glob-text.ts'
-import { searchPlace } from './search-place.ts'
+import { searchPlace, type SearchServices } from './search-place.ts'
 import { type CappedCalls, saveWholeLists } from './search-spill.ts'
 import { fitting, listFacts } from './search-text.ts'
-import type { PathServices } from './workspace-path.ts'
 
 export interface GlobOptions {
   /** Paths that are shown; positive and whole. */
@@ -16,7 +15,7 @@ export interface GlobOptions {
   sampleOverCapGlobResults: boolean
 }
 
-interface GlobServices extends PathServices {
+interface GlobServices extends SearchServices {
   fileSearch: Search
 }
 
@@ -91,7 +90,7 @@ function pathsCard({ isError, meta }: PresentedResult): ResultCard | undefined {
 }
 
 export default definePlugin(
-  { name: 'glob', needs: ['fileSearch', 'files', 'workspaces', 'spill'] },
+  { name: 'glob', needs: ['fileSearch', 'files', 'workspaces', 'sandboxPolicies', 'spill'] },
   (tools, { spill, ...services }, options: GlobOptions) => {
     const capped: CappedCalls = new WeakSet()
     tools.register(globTool(services, options, capped))

@@ -5,11 +5,10 @@ import type { ToolDefinition } from '../../server/tools/definition.ts'
 import { definePlugin } from '../define-plugin.ts'
 import { MAX_MATCHES, matchesCard, matchesMeta, renderMatches, wholeMatches } from './grep-text.ts'
 import type { FoundLine } from './grep-text.ts'
-import { searchPlace } from './search-place.ts'
+import { searchPlace, type SearchServices } from './search-place.ts'
 import { type CappedCalls, saveWholeLists } from './search-spill.ts'
-import type { PathServices } from './workspace-path.ts'
 
-interface GrepServices extends PathServices {
+interface GrepServices extends SearchServices {
   fileSearch: Search
 }
 
@@ -91,7 +90,7 @@ function assertOneGlob(include: string): void {
 }
 
 export default definePlugin(
-  { name: 'grep', needs: ['fileSearch', 'files', 'workspaces', 'spill'] },
+  { name: 'grep', needs: ['fileSearch', 'files', 'workspaces', 'sandboxPolicies', 'spill'] },
   (tools, { spill, ...services }) => {
     const capped: CappedCalls = new WeakSet()
     tools.register(grepTool(services, capped))

@@ -12,8 +12,9 @@ export async function resolveInWorkspace(
   { files, workspaces }: PathServices,
   path: string,
   agent: object | undefined
-): Promise<ResolvedPath & { cwd: string }> {
+): Promise<ResolvedPath & { cwd: string; ownOutputs: string | undefined }> {
   const ownOutputs = workspaces.spillDirectoryOf?.(agent)
   const cwd = await workspaces.cwdOf(agent)
-  return { ...(await files.resolve(path, { cwd, openRoots: ownOutputs === undefined ? [] : [ownOutputs] })), cwd }
+  const resolved = await files.resolve(path, { cwd, openRoots: ownOutputs === undefined ? [] : [ownOutputs] })
+  return { ...resolved, cwd, ownOutputs }
 }

@@ -1,4 +1,5 @@
-import { realpath } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { open, readlink } from 'node:fs/promises'
 import type { ApprovalAsk, ApprovalOutcome } from '../pipeline/decisions.ts'
 import type { RunContext } from '../pipeline/execution.ts'
 import {
@@ -79,22 +80,12 @@ export class SandboxAccess implements SandboxPolicies {
   async #policyOf(agent: object | undefined): Promise<SandboxPolicy> {
     const { modes, presets, cwdOf } = this.#options
     const session = agent instanceof Session ? agent : undefined
-    const workspaceRoot = await this.#rootOf(await cwdOf(agent), session)
+    const cwd = await cwdOf(agent)
     const named = session === undefined ? {} : { sessionId: session.id }
-    if (!this.isConfining) return { mode: 'danger-full-access', workspaceRoot, ...named }
+    if (!this.isConfining) return { mode: 'danger-full-access', workspaceRoot: cwd, ...named }
+    const place = await placeOf(cwd, session)
     if (session !== undefined) await presets.complete(session)
-    return { mode: session === undefined ? modes.fallback : modes.of(session), workspaceRoot, ...named }
-  }
-
-  /** A directory that is another one than when the session was made was put there since, maybe by what is to be confined. */
-  async #rootOf(cwd: string, session: Session | undefined): Promise<string> {
-    if (!this.isConfining) return cwd
-    const root = await realpath(cwd).catch(() => undefined)
-    if (root === undefined) throw new SandboxError(`the workspace ${cwd} is not there`)
-    if (session?.cwd !== undefined && root !== session.cwd) {
-      throw new SandboxError(`the workspace ${cwd} leads somewhere else now`)
-    }
-    return root
+    return { mode: session === undefined ? modes.fallback : modes.of(session), ...place, ...named }
   }
 
   #readRequest({
@@ -138,6 +129,27 @@ export class SandboxAccess implements SandboxPolicies {
     if (outcome === 'allowed-once') return
     const [code, message] = refusals[outcome]
     throw new EscalationError(code, message)
+  }
+}
+
+/** A directory that is another one than when the session was made was put there since, maybe by what is to be confined. */
+async function placeOf(
+  cwd: string,
+  session: Session | undefined
+): Promise<{ workspaceRoot: string; workspaceIdentity: string }> {
+  const directory = await open(cwd, constants.O_RDONLY | constants.O_DIRECTORY).catch((error: unknown) => {
+    throw new SandboxError(`the workspace ${cwd} is not there`, { cause: error })
+  })
+  try {
+    // Of the open one, whatever has that name by now.
+    const workspaceRoot = await readlink(`/proc/self/fd/${directory.fd}`)
+    if (session?.cwd !== undefined && workspaceRoot !== session.cwd) {
+      throw new SandboxError(`the workspace ${cwd} leads somewhere else now`)
+    }
+    const { dev, ino } = await directory.stat({ bigint: true })
+    return { workspaceRoot, workspaceIdentity: `${dev}:${ino}` }
+  } finally {
+    await directory.close()
   }
 }
 

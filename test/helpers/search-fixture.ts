@@ -33,6 +33,11 @@ export class SearchFixture {
         fileSearch: fileSearch ?? new Ripgrep(made.#trees, { maxRawOutputBytes: 20_000_000 }),
         files: new LocalFiles({ dataDirectory: made.data }),
         workspaces: { cwdOf: () => made.cwd },
+        // Nothing is confined.
+        sandboxPolicies: {
+          policyFor: async () => ({ mode: 'danger-full-access', workspaceRoot: made.cwd }),
+          wrap: (argv: readonly string[]) => ({ argv, env: {} })
+        },
         spill: spill ?? new LocalSpill(join(made.data, 'spill'))
       })
     )

@@ -38,7 +38,8 @@ const sharedMemoryBytes = 64 * 1024 * 1024
 export function bwrapArguments(policy: SandboxPolicy, options: ConfineOptions, mounts: MountOptions): string[] {
   const { mode, workspaceRoot } = policy
   const { dataDirectory, hiddenPaths, uid, limits, canDisableUserns } = mounts
-  const isReadOnly = mode === 'read-only'
+  const { isTerminal = false, readsTmp = false, workdir } = options
+  const isReadOnly = mode === 'read-only' || readsTmp
   const [tmp] = temporaryRoots()
   const hidden = [dataDirectory, ...hiddenPaths].filter((path) => isReachable(path, uid))
   // What the workspace is in comes before it, what is in the workspace after it.
@@ -47,23 +48,23 @@ export function bwrapArguments(policy: SandboxPolicy, options: ConfineOptions, m
     hidden.filter((path) => !isWithin(workspaceRoot, path))
   ]
   const workspace = [isReadOnly ? '--ro-bind' : '--bind', workspaceRoot, workspaceRoot]
-  const readOnly = ['/dev', '/run', ...(isReadOnly ? [tmp!] : []), ...hidden.filter(isDirectory)]
+  const readOnly = ['/dev', '/run', ...(isReadOnly && !readsTmp ? [tmp!] : []), ...hidden.filter(isDirectory)]
   return [
     ...['--unshare-user', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
     ...(canDisableUserns ? ['--disable-userns'] : []),
     ...(limits.network === 'none' ? ['--unshare-net'] : []),
     ...['--die-with-parent', '--cap-drop', 'ALL'],
-    ...(options.isTerminal === true ? [] : ['--new-session']),
+    ...(isTerminal ? [] : ['--new-session']),
     ...['--ro-bind', '/', '/', '--proc', '/proc', '--ro-bind', '/proc/sys', '/proc/sys'],
     ...['--dev', '/dev', '--size', String(sharedMemoryBytes), '--tmpfs', '/dev/shm'],
     // Its sockets are reached through a read-only mount too, and who may talk to a container engine's owns the machine.
     ...['--size', '4096', '--tmpfs', '/run', ...resolverMount()],
-    ...['--size', String(limits.maxTmpBytes), '--tmpfs', tmp!],
+    ...(readsTmp ? [] : ['--size', String(limits.maxTmpBytes), '--tmpfs', tmp!]),
     ...around.flatMap(emptyMount),
     ...workspace,
     ...others.flatMap(emptyMount),
     ...readOnly.flatMap((path) => ['--remount-ro', path]),
-    ...['--chdir', options.workdir, '--']
+    ...['--chdir', workdir, '--']
   ]
 }
 

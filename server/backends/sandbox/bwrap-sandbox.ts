@@ -26,6 +26,10 @@ export interface BwrapOptions {
   path?: string
 }
 
+/** Mounts go by name, and a command of another session may have put a link there since the directory was judged (reliability.md S10). */
+const checkWorkspace =
+  'here=$(stat -c %d:%i -- "$1"); if [ "$here" != "$2" ]; then echo "the workspace is another directory now" >&2; exit 126; fi; shift 2; exec "$@"'
+
 const passedVariables = ['PATH', 'LANG', 'TERM', 'TZ']
 /** A probe that takes longer does not work. */
 const probeMs = 30_000
@@ -102,6 +106,9 @@ export class BwrapSandbox implements Sandbox {
         ...[prlimit, `--nproc=${maxProcesses}`, `--nofile=${maxOpenFiles}`, `--fsize=${maxFileBytes}`, '--core=0'],
         ...(maxMemoryBytes === 0 ? [] : [`--as=${maxMemoryBytes}`]),
         '--',
+        ...(policy.workspaceIdentity === undefined
+          ? []
+          : ['/bin/sh', '-c', checkWorkspace, 'sh', policy.workspaceRoot, policy.workspaceIdentity]),
         ...argv
       ],
       env: this.#environment(policy.workspaceRoot)

@@ -13,6 +13,8 @@ export const isWider = (mode: SandboxMode, other: SandboxMode): boolean =>
 export interface SandboxPolicy {
   readonly mode: SandboxMode
   readonly workspaceRoot: string
+  /** Device and inode of the directory that was judged, as `2049:131`: what is mounted later, by its name, is to be the same. */
+  readonly workspaceIdentity?: string
   readonly sessionId?: string
 }
 
@@ -28,6 +30,8 @@ export interface ConfineOptions {
   readonly workdir: string
   /** It gets a terminal of its own: it stays in the session of that, else Ctrl-C would not reach it (reliability.md §3.5). */
   readonly isTerminal?: boolean
+  /** It only reads, and finds the machine's temporary directory where others have a private one. */
+  readonly readsTmp?: boolean
 }
 
 /** How a command of a sandbox ended, as its text and code tell. */

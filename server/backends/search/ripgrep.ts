@@ -77,10 +77,11 @@ export class Ripgrep implements Search {
   /** Hands over each record of the output as it comes. Rejects unless ripgrep says that it searched everything. */
   async #run(
     args: readonly string[],
-    { cwd, root, signal }: SearchPlace,
+    place: SearchPlace,
     { separator, take }: { separator: number; take: (record: Buffer) => void }
   ): Promise<void> {
-    const handle = await this.#start([...args, '--', root], cwd, signal)
+    const { root, signal } = place
+    const handle = await this.#start([...args, '--', root], place)
     const records = new ByteRecords(separator, this.#maxRawOutputBytes, take)
     let failure: unknown
     try {
@@ -97,12 +98,14 @@ export class Ripgrep implements Search {
     if (records.hasRest) throw new SearchError('SEARCH_FAILED', 'the output of ripgrep ends in the middle')
   }
 
-  async #start(args: readonly string[], cwd: string, signal: AbortSignal): Promise<ProcessHandle> {
+  async #start(args: readonly string[], { cwd, signal, confine }: SearchPlace): Promise<ProcessHandle> {
     if (signal.aborted) throw new SearchError('SEARCH_ABORTED', 'the search was cancelled')
     try {
-      const program = await this.#program()
+      const plain = [await this.#program(), '--no-config', ...args] as const
+      const { argv, env } = confine?.(plain) ?? { argv: plain, env: {} }
       return this.#subprocesses.spawn({
-        argv: [program, '--no-config', ...args],
+        argv,
+        env,
         cwd,
         stdin: 'ignore',
         stdout: 'pipe',

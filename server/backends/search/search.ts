@@ -1,4 +1,5 @@
 import { CodedError } from '../../errors.ts'
+import type { Confined } from '../sandbox/sandbox.ts'
 
 export type SearchErrorCode =
   | 'SEARCH_INVALID_PATTERN'
@@ -19,6 +20,11 @@ export interface SearchPlace {
   root: string
   /** Ends the search with SEARCH_ABORTED. */
   signal: AbortSignal
+  /**
+   * The command line of a search that is confined. Paths are walked by name: where commands may exchange directories for links meanwhile,
+   * what is not to be read must not be there for the one who walks.
+   */
+  confine?: (argv: readonly [string, ...string[]]) => Confined
 }
 
 /** A matching line, without its line break. What is not UTF-8 is told by a placeholder. */

@@ -202,7 +202,7 @@ export function openAppender(db, sideTables, damaged) {
 const isSessionRow = ([{ table, op }]) => table === 'sessions' && op !== 'delete'
 
 /** @param {WireWrite} write */
-const isUpdate = (write) => isSessionRow(write) && write[0].op === 'put'
+const isUpdate = (write) => isSessionRow(write) && write[0].op === 'put' && write[0].conditions.length === 0
 
 /** @param {WireWrite} write */
 const idOf = ([{ columns }, cells]) => String(cells[columns.indexOf('id')])

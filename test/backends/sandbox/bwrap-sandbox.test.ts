@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -67,6 +67,20 @@ describe.skipIf(probed instanceof SandboxError)('a command in bwrap', { timeout:
     expect(result.sandbox).toEqual({ mode: 'workspace-write', denied: true, enforcement: 'full' })
     for (const path of ['/etc/toolwright-was-here', join(ground.dataDirectory, 'was-here'), '/run/was-here'])
       expect(existsSync(path)).toBe(false)
+  })
+
+  it('S10 X1 does not run in another directory than the one that was judged', async () => {
+    const { shell, workspace } = await open()
+    const { dev, ino } = statSync(workspace, { bigint: true })
+    const run = (workspaceIdentity: string) => {
+      const policy = { mode: 'workspace-write', workspaceRoot: workspace, workspaceIdentity } as const
+      const command = 'echo ran > ran; echo "$0" "$BASH_VERSION"'
+      return shell.run(shell.resolve({ command, workdir: workspace, policy }), { signal: new AbortController().signal })
+    }
+    const other = await run(`${dev}:${ino + 1n}`)
+    expect([other.exitCode, other.stderr.text]).toEqual([126, 'the workspace is another directory now\n'])
+    expect(existsSync(join(workspace, 'ran'))).toBe(false)
+    expect((await run(`${dev}:${ino}`)).stdout.text).toMatch(/^bash \d/)
   })
 
   it('X1 cannot be led out by a link that was there before', async () => {
