@@ -4,6 +4,7 @@ import type { Socket } from 'node:net'
 import { type FastifyHttpOptions, type FastifyReply, type FastifyRequest, LogController } from 'fastify'
 import type { Logger } from 'pino'
 import type { Config } from '../../server/config/schema.ts'
+import { wasAnsweredEarly } from './early-answers.ts'
 import { errorBody, toWireError } from './errors.ts'
 import { isUpgrade } from './upgrade.ts'
 
@@ -62,6 +63,7 @@ function nextRequestId(): () => string {
  */
 export function answerUnreadable(error: Error & { code?: string }, socket: Socket, more = ''): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
+  if (wasAnsweredEarly(socket)) return void socket.end()
   const [status, reason] =
     error.code === 'HPE_HEADER_OVERFLOW'
       ? [431, 'Request Header Fields Too Large']

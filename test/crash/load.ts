@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Background } from './background.ts'
 import type { Random } from './random.ts'
 import { type ServerProcess, Wrong } from './server-process.ts'
@@ -117,8 +118,8 @@ export class Load {
   /** Whether the server is still there. */
   async #invoke(server: ServerProcess, sent: Sent): Promise<boolean> {
     this.open.set(sent.call.callId, sent)
-    const answer = await requestOrGone(server, '/invoke', { session: sent.session, ...sent.call })
-    if (answer === undefined) return false
+    const answer = await answerOf(server, '/invoke', { session: sent.session, ...sent.call })
+    if (answer === undefined) return !(await isGone(server))
     this.#take(sent.session, answer)
     return true
   }
@@ -126,8 +127,8 @@ export class Load {
   async #batch(server: ServerProcess, session: string): Promise<boolean> {
     const calls = Array.from({ length: this.#random.between(2, 5) }, () => this.#call(this.#random.next() * 0.85))
     for (const call of calls) this.open.set(call.callId, { session, call })
-    const answer = await requestOrGone(server, '/invoke/batch', { session, calls })
-    if (answer === undefined) return false
+    const answer = await answerOf(server, '/invoke/batch', { session, calls })
+    if (answer === undefined) return !(await isGone(server))
     for (const result of (answer as { results: unknown[] }).results) this.#take(session, result)
     return true
   }
@@ -157,14 +158,19 @@ export class Load {
         }
       } catch (error) {
         if (error instanceof Wrong) throw error
-        return
+        if (await isGone(server)) return
       }
-      await new Promise((resolve) => setTimeout(resolve, 20))
+      await wait(20)
     }
   }
 }
 
-async function requestOrGone(server: ServerProcess, path: string, json: unknown): Promise<unknown> {
+/** A lost connection may be one that was idle for too long; the exit of a killed server is told a moment after its sockets close. */
+const isGone = (server: ServerProcess): Promise<boolean> =>
+  Promise.race([server.exited.then(() => true), wait(200).then(() => false)])
+
+/** Undefined when the connection was lost. */
+async function answerOf(server: ServerProcess, path: string, json: unknown): Promise<unknown> {
   let answer
   try {
     answer = await server.request('POST', path, json)

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
-/** What a process and all that it started hold of the system, without the numbers that differ each time. */
+/** What a server and all that it started hold of the system, without the numbers that differ each time. */
 export interface Holdings {
-  /** What each open descriptor is: a path, `socket`, `pipe`. */
+  /** What each open descriptor of its own two processes is: a path, `socket`, `pipe`. */
   descriptors: string[]
   /** Its descendants, zombies too: state and command line. */
   descendants: string[]
@@ -11,7 +11,7 @@ export interface Holdings {
 export function holdingsOf(pid: number): Holdings {
   const descendants = descendantsOf(pid)
   return {
-    descriptors: [pid, ...descendants.map((one) => one.pid)].flatMap(descriptorsOf).toSorted(),
+    descriptors: [pid, ...descendants.flatMap(hostPid)].flatMap(descriptorsOf).toSorted(),
     descendants: descendants.map(({ state, command }) => `${state === 'Z' ? 'zombie' : 'live'} ${command}`).toSorted()
   }
 }
@@ -63,12 +63,12 @@ export function more(after: readonly string[], before: readonly string[]): strin
   })
 }
 
+/** The process that starts the commands lives as long as the server. */
+const hostPid = ({ pid, command }: Process): number[] => (command.includes('tree-host') ? [pid] : [])
+
 /** Bytes of memory that a process and those that live as long have in use now. */
 export function memoryOf(pid: number): number {
-  const pids = [
-    pid,
-    ...descendantsOf(pid).flatMap(({ pid: one, command }) => (command.includes('tree-host') ? one : []))
-  ]
+  const pids = [pid, ...descendantsOf(pid).flatMap(hostPid)]
   return pids.reduce((sum, one) => sum + residentBytes(one), 0)
 }
 

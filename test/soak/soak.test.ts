@@ -14,7 +14,7 @@ it(`${seconds} seconds of mixed load with faults leave the server as it was`, { 
   console.log(`soak seed ${seed}`)
   const report = await soak({ home, seconds, seed })
   console.log(JSON.stringify(report))
-  expect(report.extra).toEqual({ descriptors: [], children: [] })
+  expect(report.extra).toEqual({ descriptors: [], descendants: [] })
   expect(report.calls).toBeGreaterThan(100)
   expect(report.faults).toBeGreaterThan(50)
   const [first = 0] = report.memoryMb

@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { featuresOf } from '../crash/harness.ts'
-import { Load } from '../crash/load.ts'
+import { type Features, Load } from '../crash/load.ts'
 import { Random } from '../crash/random.ts'
-import { ServerProcess } from '../crash/server-process.ts'
+import { ServerProcess, token } from '../crash/server-process.ts'
 import { until } from '../helpers/until.ts'
 import { type Holdings, holdingsOf, memoryOf, more } from '../hygiene/server-process.ts'
 import { faults } from './faults.ts'
@@ -52,10 +52,11 @@ export async function soak({
 }
 
 async function soaked(server: ServerProcess, seconds: number, random: Random): Promise<SoakReport> {
-  const load = new Load(random, await featuresOf(server))
+  const features = await featuresOf(server)
+  const load = new Load(random, features)
   // What is made once and kept is there after some of it.
   await during(server, load, wait(Math.min(seconds, 50) * 200))
-  await settled(server)
+  await settled(server, features)
   const before = holdingsOf(server.pid)
   const report: SoakReport = {
     seconds,
@@ -77,7 +78,7 @@ async function soaked(server: ServerProcess, seconds: number, random: Random): P
     measured(server, report, { isOver, everyMs: (seconds * 1_000) / fifths })
   ])
   report.calls = load.acked.length
-  await settled(server)
+  await settled(server, features)
   const extra = (): Holdings => {
     const after = holdingsOf(server.pid)
     return {
@@ -99,9 +100,12 @@ const during = (server: ServerProcess, load: Load, end: Promise<unknown>): Promi
     })
   ])
 
-/** Until nothing that was called runs any more. */
-async function settled(server: ServerProcess): Promise<void> {
+/** Until nothing that was called runs any more, and the world of the next program is there. */
+async function settled(server: ServerProcess, { code }: Features): Promise<void> {
   await until(async () => (await server.request('GET', '/approvals?state=pending')).body.approvals.length === 0, 60_000)
+  const headers = { authorization: `Bearer ${token}` }
+  const metrics = async (): Promise<string> => (await fetch(`${server.url}/metrics`, { headers })).text()
+  if (code) await until(async () => /^toolwright_worlds_spare [1-9]/m.test(await metrics()), 60_000)
 }
 
 async function measured(
