@@ -6,10 +6,7 @@ const long =
   /test\/(crash|hygiene|main|soak|code-runtime\/(hostile|process)|security\/(fuzz|approvals)|routes\/(tools-wire|permissions)|commands\/process|event-log\/sqlite\/upgrade)/
 
 /** Minutes of starts and kills that one run of CI has no time for: `npm test` runs them, and `LONG_TESTS=1` does so under CI too. */
-const longest = [
-  'test/crash/{clock,failpoints,fsync-before-ack,power-cut}.test.ts',
-  'test/code-runtime/hostile.test.ts'
-]
+const longest = ['test/crash/{failpoints,power-cut}.test.ts']
 const isShort = process.env['CI'] !== undefined && process.env['LONG_TESTS'] === undefined
 const exclude = [...configDefaults.exclude, ...(isShort ? longest : [])]
 
@@ -39,8 +36,8 @@ export default defineConfig({
     ],
     pool: 'forks',
     sequence: { sequencer: LongFilesFirst },
-    // Two files at a time: they mostly wait for real processes. More would be each other’s load.
-    maxWorkers: 2,
+    // Three files at a time on two processors: they wait for real processes about a third of their time.
+    maxWorkers: 3,
     // On a machine that others use too, a real process may still be late; what is wrong is wrong every time.
     retry: process.env['CI'] === undefined ? 0 : 2,
     testTimeout: 60_000,
