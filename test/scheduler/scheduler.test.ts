@@ -191,6 +191,21 @@ describe('scheduler (core.md §22)', () => {
     ])
   })
 
+  it('a lone call has the same steps, in the same order, and none of them if it is aborted', async () => {
+    const { trace, done, release } = batch({ only: exclusive })
+    await settle()
+    expect(trace).toEqual(['call only', 'policy only', 'body only'])
+    release('only')
+    await done
+    expect(trace).toEqual(['call only', 'policy only', 'body only', 'end only', 'result only'])
+    const early = batch({ only: { ...parallel, isSettledEarly: true } })
+    await early.done
+    expect(early.trace).toEqual(['call only', 'policy only', 'result only'])
+    const aborted = batch({ only: { ...parallel, isAborted: () => true } })
+    await aborted.done
+    expect(aborted.trace).toEqual(['skip only'])
+  })
+
   it('a call aborted alone is skipped in its place, and is no barrier', async () => {
     const isAborted = (): boolean => true
     const { trace, done, release } = batch({ c1: parallel, x: { ...exclusive, isAborted }, c3: parallel })
