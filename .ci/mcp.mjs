@@ -60,16 +60,22 @@ async function startProxy(url) {
   return proxy
 }
 
+/** Some scenarios judge moments, which a busy machine may miss; what is wrong is wrong every time. */
+const tries = 3
+
 /** The scenarios for a server, or those for a client; resolves to its totals where those fail that the baseline names, and no others. */
 async function conformance(kind, args) {
   const suite = fileURLToPath(import.meta.resolve('@modelcontextprotocol/conformance/dist/index.js'))
   const baseline = join(root, '.ci/conformance-baseline.yml')
   const output = join(home, `conformance-${kind}`)
   const all = [suite, kind, ...args, '--expected-failures', baseline, '-o', output]
-  const { stdout, stderr } = await run(process.execPath, all, { cwd: root }).catch((error) => error)
-  const summary = stdout.slice(stdout.search(/=== (SUITE )?SUMMARY ===/))
-  assert.match(summary, /Baseline check passed/, `${summary}\n${stderr}`)
-  return /Total: .*/.exec(summary)?.[0]
+  for (let left = tries; ; left -= 1) {
+    const { stdout, stderr } = await run(process.execPath, all, { cwd: root }).catch((error) => error)
+    const summary = stdout.slice(stdout.search(/=== (SUITE )?SUMMARY ===/))
+    if (/Baseline check passed/.test(summary)) return /Total: .*/.exec(summary)?.[0]
+    if (left === 1)
+      throw new Error(`the conformance of the ${kind} is not as its baseline says:\n${summary}\n${stderr}`)
+  }
 }
 
 /** The command line of the MCP Inspector. */
