@@ -130,7 +130,7 @@ export class OutputLedger {
     if (hasTooMany) return this.#overLimit(logs, `${maxValues} values`)
     const isOver = this.#isOver || (outcome.type === 'failure' && outcome.kind === 'output-limit')
     const room = isOver ? -1 : this.#limit - this.#bytes
-    if (outcome.type === 'value' && room >= valueBytes(outcome.text)) return { logs, value: outcome.text }
+    if (outcome.type === 'value' && room >= valueBytes(outcome.text, room)) return { logs, value: outcome.text }
     if (outcome.type === 'failure' && room >= jsonStringBytes(outcome.message, this.#limit)) {
       return { logs, error: { kind: outcome.kind, message: outcome.message } }
     }
@@ -172,11 +172,12 @@ export class OutputLedger {
 /**
  * The bytes of a value's JSON text: a number such as `1e20` is shorter than JSON writes it, so a text with an exponent is rewritten.
  * @param {string | undefined} text
+ * @param {number} room beyond which the exact number does not matter
  */
-function valueBytes(text) {
+function valueBytes(text, room) {
   if (text === undefined) return 0
   const bytes = Buffer.byteLength(text)
-  if (!/\d[eE]/.test(text)) return bytes
+  if (bytes > room || !/\d[eE]/.test(text)) return bytes
   try {
     return Math.max(bytes, Buffer.byteLength(JSON.stringify(JSON.parse(text))))
   } catch {
