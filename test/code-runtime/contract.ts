@@ -249,6 +249,14 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       await run(program, { bindings: [toolsBinding(functions)], onLog: (text) => heard.push(text) })
       expect([heard, heardBefore]).toEqual([['a', 'b'], 2])
     })
+
+    check('a flood of log entries is told whole, in fewer texts', async () => {
+      const heard: string[] = []
+      const program = 'for (let i = 0; i < 20_000; i++) console.log(String(i))'
+      const { logs } = await run(program, { onLog: (text) => heard.push(text) })
+      expect(heard.join('\n')).toBe(logs.join('\n'))
+      expect([logs.length, heard.length < 20_000]).toEqual([20_000, true])
+    })
   })
 
   describe('errors', () => {

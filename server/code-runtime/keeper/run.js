@@ -7,6 +7,8 @@ import { failedReply, parseWorldFrame, startFrame, valueReply } from '../protoco
 /** @import { FromKeeper, Outcome, RunOrder, WorldFrame } from './messages.ts' */
 /** @import { Ending, World } from './world.ts' */
 
+/** Log entries told one by one at a time; of more the lines are one text. Each is an event: a flood of empty lines held the main loop up for seconds. */
+const maxLiveTexts = 100
 /** Frames that no honest world sends; a flood of them stalled a host for 700 ms (code-mode.md §8). */
 const maxJunk = 1_000
 /** Calls that wait for a reply, and the text of their arguments: more would pile up in the server's memory. */
@@ -115,7 +117,8 @@ export class Run {
   /** Hands on the log entries since the last time. */
   flushLive() {
     if (this.#live.length === 0) return
-    this.#post({ type: 'logs', run: this.#order.run, texts: this.#live })
+    const texts = this.#live.length > maxLiveTexts ? [this.#live.join('\n')] : this.#live
+    this.#post({ type: 'logs', run: this.#order.run, texts })
     this.#live = []
   }
 
