@@ -14,6 +14,8 @@ const silentMs = 5_000
 const walkEveryMs = 100
 /** Replies that a world does not read pile up in the server. */
 const maxUnreadBytes = 2 * maxFrameBytes
+/** What the relay says is short; the program may write there too. */
+const maxRelayFrameBytes = 1024 * 1024
 /** A thread's end is told in two frames. */
 const mostLastFrames = 2
 /** Where V8 begins its report of an out-of-memory crash, which names the server's files. */
@@ -123,8 +125,8 @@ export class ChildWorld {
     // How the program's thread ended is told by another one: all that it said itself comes first.
     /** @type {string[]} */
     const last = []
-    this.#read(this.#pipe, (frame) => this.listener.frame(frame))
-    this.#read(this.#relayPipe, (frame) => {
+    this.#read(this.#pipe, this.#maxBytes, (frame) => this.listener.frame(frame))
+    this.#read(this.#relayPipe, maxRelayFrameBytes, (frame) => {
       if (frame.startsWith('["busy"') || this.#pipe?.destroyed !== false) this.listener.frame(frame)
       else if (last.length < mostLastFrames) last.push(frame)
     })
@@ -141,9 +143,9 @@ export class ChildWorld {
     }
   }
 
-  /** @param {import('node:net').Socket | null | undefined} pipe @param {(frame: string) => void} take */
-  #read(pipe, take) {
-    const reader = new FrameReader(this.#maxBytes)
+  /** @param {import('node:net').Socket | null | undefined} pipe @param {number} maxBytes of a frame @param {(frame: string) => void} take */
+  #read(pipe, maxBytes, take) {
+    const reader = new FrameReader(maxBytes)
     pipe?.on('data', (chunk) => {
       try {
         for (const frame of reader.push(chunk)) take(frame)

@@ -20,6 +20,9 @@ import { Worker } from 'node:worker_threads'
  * @property {(frames: string[], code: number) => void} ended
  */
 
+/** Of an error that the world did not catch itself; what is told of a thread's end has to be short (child-world.js). */
+const maxMessageUnits = 100_000
+
 /** A world's thread. Used by the relay inside a world's process, and by the keeper where worlds are threads of the server. */
 export class HostedWorld {
   #worker
@@ -72,5 +75,6 @@ export class HostedWorld {
 function failure(error) {
   const { code, message } = /** @type {{ code?: unknown, message?: unknown }} */ (error ?? {})
   if (code === 'ERR_WORKER_OUT_OF_MEMORY') return ['memory']
-  return ['failed', 'exception', typeof message === 'string' ? message : inspect(error)]
+  const text = typeof message === 'string' ? message : inspect(error)
+  return ['failed', 'exception', text.slice(0, maxMessageUnits)]
 }
