@@ -3,7 +3,7 @@ import fp from 'fastify-plugin'
 import { CodedError, type ErrorCode, errorTable, RequestError } from '../../server/errors.ts'
 import { StoreUnavailableError } from '../../server/event-log/event-log.ts'
 import { JsonTextError } from '../../server/json/parse-body.ts'
-import { isAnsweredEarly } from './early-answers.ts'
+import { noteEarlyAnswer } from './early-answers.ts'
 import { RouteMethods } from './route-methods.ts'
 import { isUpgrade } from './upgrade.ts'
 
@@ -80,7 +80,8 @@ export const errors = fp(
     fastify.addHook('onSend', (request, reply, payload, done) => {
       void reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
       // Nothing more is read from a socket whose upgrade is refused.
-      if (isUpgrade(request.raw) || isAnsweredEarly(request)) void reply.header('connection', 'close')
+      if (isUpgrade(request.raw)) void reply.header('connection', 'close')
+      noteEarlyAnswer(request)
       if (!reply.hasHeader('cache-control')) void reply.header('cache-control', 'no-store')
       done(null, payload)
     })
