@@ -9,8 +9,9 @@ const answered = new WeakSet<Socket>()
  * be unreadable: then the connection ends without another answer, which would be taken for that of the next request (reliability.md S18).
  */
 export function noteEarlyAnswer({ raw }: FastifyRequest): void {
+  if (raw.complete) return
   const { 'content-length': length = '0', 'transfer-encoding': coding } = raw.headers
-  if (!raw.complete && (length !== '0' || coding !== undefined)) answered.add(raw.socket)
+  if (length !== '0' || coding !== undefined) answered.add(raw.socket)
 }
 
 export const wasAnsweredEarly = (socket: Socket): boolean => answered.has(socket)
