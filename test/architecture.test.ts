@@ -72,7 +72,8 @@ const mayAlsoNameTypesOf: Record<string, readonly string[]> = {
   registrations: ['executors'],
   sessions: ['events'],
   events: ['tools'],
-  'event-log': ['tools']
+  'event-log': ['tools'],
+  'backends/search': ['backends/sandbox']
 }
 
 const sources = (folder: string): string[] =>
