@@ -63,7 +63,7 @@ export async function invokeRoutes(fastify: FastifyInstance): Promise<void> {
       }
       const goesOn = onDisconnect === undefined ? callId !== undefined : onDisconnect === 'continue'
       invoke.caller = callerOf(reply, !goesOn)
-      return app.invocations.invoke(invoke)
+      return await app.invocations.invoke(invoke)
     }
   )
 }

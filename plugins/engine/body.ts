@@ -22,6 +22,8 @@ declare module 'fastify' {
   }
 }
 
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
 /** Bodies nest at most this deep; deeper is BAD_JSON (api.md §8). */
 export const maxBodyDepth = 256
 
@@ -86,7 +88,7 @@ export function refusePoisonKeys(value: JsonValue, dataPaths: readonly string[])
 
 function decode(bytes: Buffer): string {
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    return utf8.decode(bytes)
   } catch (error) {
     throw new RequestError('BAD_JSON', 'The body is not UTF-8.', { cause: error })
   }

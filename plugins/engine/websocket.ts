@@ -60,19 +60,21 @@ export const websocket = fp(
     })
 
     // Node hands the socket of an upgrade over for good: once the answer is a refusal, nobody else would ever close it.
-    fastify.addHook('onResponse', async (request) => {
+    fastify.addHook('onResponse', (request, _reply, done) => {
       if (isUpgrade(request.raw) && !request.ws) request.raw.socket.destroySoon()
+      done()
     })
 
     // Other routes would answer 101 and close at once; a client should see its mistake instead.
-    fastify.addHook('onRequest', async (request) => {
-      if (!request.ws || request.is404) return
+    fastify.addHook('onRequest', (request, _reply, done) => {
+      if (!request.ws || request.is404) return done()
       if (!request.routeOptions.config.takesSockets)
         throw new RequestError('BAD_REQUEST', 'There is no WebSocket here.')
       const offered = request.headers['sec-websocket-protocol']
       if (offered !== undefined && !offered.split(',').some((name) => name.trim() === subprotocol)) {
         throw new RequestError('BAD_REQUEST', `The subprotocol here is ${subprotocol}.`)
       }
+      done()
     })
   },
   { name: 'websocket', fastify: '5.x', dependencies: ['shutdown', 'connections'] }

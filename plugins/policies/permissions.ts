@@ -9,11 +9,11 @@ export const permissions = definePlugin(
     // Outermost, so that no other hook can answer before the rules do.
     tools.addHook(
       'preExecute',
-      async ({ name, arguments: args, agent }, next) => {
+      ({ name, arguments: args, agent }, next) => {
         const scopes = agent?.scope.chain.map(({ id }) => id) ?? []
         const own = permissions.decide({ name, arguments: args, scopes })
         if (own.kind === 'deny') return { kind: 'deny', reason: own.reason }
-        return own.kind === 'allow' ? next() : stricter(own, await next())
+        return own.kind === 'allow' ? next() : next().then((inner) => stricter(own, inner))
       },
       { prepend: true }
     )

@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import { canonicalJson } from '../../server/json/canonical.ts'
 import type { JsonValue } from '../../server/json/lossless.ts'
 import type { PostDecision } from '../../server/pipeline/decisions.ts'
@@ -45,19 +45,19 @@ export const repeatToolReminder = definePlugin(
     // Held by the live agent: what it repeated is forgotten with it.
     const chains = new WeakMap<object, { key: string; count: number }>()
 
-    tools.addHook('postExecute', async (exec, _result, next) => {
+    tools.addHook('postExecute', (exec, _result, next) => {
       const canonical = exec.agent !== undefined && isTracked(exec.name) ? canonicalOf(exec) : undefined
       if (exec.agent === undefined || canonical === undefined) return next()
       // A digest: the arguments themselves, megabytes perhaps, would be held for as long as the session lives.
-      const key = createHash('sha256').update(JSON.stringify(exec.name)).update(canonical).digest('base64')
+      const key = hash('sha256', JSON.stringify(exec.name) + canonical, 'base64')
       const last = chains.get(exec.agent)
       const count = last?.key === key ? last.count + 1 : 1
       chains.set(exec.agent, { key, count })
-      const decision = await next()
-      if (!thresholds.includes(count)) return decision
+      if (!thresholds.includes(count)) return next()
       const body =
         count === lowest ? shortReminder : detailedReminder(exec.name, count, preview(canonical, argumentsPreviewChars))
-      return withReminder(decision, reminder(exec.name, count, body))
+      const message = reminder(exec.name, count, body)
+      return next().then((decision) => withReminder(decision, message))
     })
 
     tools.addHook('onStep', (agent, messages) => {

@@ -28,10 +28,14 @@ export const spill = definePlugin({ name: 'spill' }, (tools, _services, options:
   if (cap === undefined) return
   if (!Number.isInteger(cap) || cap < 0) throw new Error('spill: maxInlineBytes must be a non-negative integer')
 
-  /** The one block to put in the content's place, or undefined to leave it. */
-  async function shortened(content: readonly ContentBlock[], source: Source): Promise<ContentBlock[] | undefined> {
+  /** The text of content that is too long, if it is nothing but text. */
+  function overlong(content: readonly ContentBlock[]): string | undefined {
     const text = textOf(content)
-    if (text === undefined || Buffer.byteLength(text) <= cap!) return undefined
+    return text === undefined || Buffer.byteLength(text) <= cap! ? undefined : text
+  }
+
+  /** The one block to put in its place, or undefined to leave it. */
+  async function shortened(text: string, source: Source): Promise<ContentBlock[] | undefined> {
     const { sessionId, ...origin } = source
     try {
       if (sessionId === undefined) throw new Error('the call has no session to own it')
@@ -57,9 +61,10 @@ export const spill = definePlugin({ name: 'spill' }, (tools, _services, options:
       const decision = await next()
       const isExempt = exec.parent !== undefined || exec.name === 'read'
       if (isExempt || decision.kind !== 'accept' || Object.hasOwn(decision, 'value')) return decision
+      const text = overlong(decision.content ?? result.content)
+      if (text === undefined) return decision
       const { name: toolName, callId, agent } = exec
-      const source: Source = { sessionId: agent?.id, toolName, callId, label: 'result' }
-      const content = await shortened(decision.content ?? result.content, source)
+      const content = await shortened(text, { sessionId: agent?.id, toolName, callId, label: 'result' })
       return content === undefined ? decision : { ...decision, content }
     },
     { prepend: true }
@@ -69,7 +74,9 @@ export const spill = definePlugin({ name: 'spill' }, (tools, _services, options:
     'dispatchLog',
     async ({ agent, name: toolName, subCallId: callId }, next) => {
       const content = await next()
-      return (await shortened(content, { sessionId: agent?.id, toolName, callId, label: 'dispatch' })) ?? content
+      const text = overlong(content)
+      if (text === undefined) return content
+      return (await shortened(text, { sessionId: agent?.id, toolName, callId, label: 'dispatch' })) ?? content
     },
     { prepend: true }
   )

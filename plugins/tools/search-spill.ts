@@ -2,6 +2,7 @@ import { text } from '../../server/authoring/content.ts'
 import type { ToolScope } from '../../server/authoring/tool-scope.ts'
 import type { SpillStore } from '../../server/backends/spill/spill.ts'
 import type { JsonValue } from '../../server/json/lossless.ts'
+import type { PostDecision } from '../../server/pipeline/decisions.ts'
 import type { Execution } from '../../server/pipeline/execution.ts'
 
 /** The calls whose lists are longer than what is shown of them; their bodies enter them here. */
@@ -23,14 +24,16 @@ export interface WholeLists<Value> {
  * result, and for calls of programs, which get the value. Nothing ever becomes an error by it.
  */
 export function saveWholeLists<Value>(tools: ToolScope, lists: WholeLists<Value>): void {
-  tools.addHook('postExecute', async (exec, result, next) => {
-    const decision = await next()
-    if (exec.parent !== undefined || result.isError || !lists.capped.has(exec)) return decision
+  const shown = async (exec: Execution, value: JsonValue & Value, decision: PostDecision): Promise<PostDecision> => {
     if (decision.kind !== 'accept' || Object.hasOwn(decision, 'value') || Object.hasOwn(decision, 'content'))
       return decision
+    return { ...decision, content: text(lists.render(value, await noteOn(exec, lists, value))) }
+  }
+  tools.addHook('postExecute', (exec, result, next) => {
+    if (exec.parent !== undefined || result.isError || !lists.capped.has(exec)) return next()
     // It went through the output schema of the definition that entered the call.
     const value = result.value as JsonValue & Value
-    return { ...decision, content: text(lists.render(value, await noteOn(exec, lists, value))) }
+    return next().then((decision) => shown(exec, value, decision))
   })
 }
 

@@ -1,6 +1,7 @@
 import { isLosslessJson, type JsonValue } from '../json/lossless.ts'
 import type { ApprovalAsk, ApprovalOutcome } from '../pipeline/decisions.ts'
-import { type Hooks, hooksOf, runChain } from '../pipeline/hooks.ts'
+import { runChain } from '../pipeline/chain.ts'
+import { type Hooks, hooksOf } from '../pipeline/hooks.ts'
 import type { ToolDefinition } from '../tools/definition.ts'
 
 const refusals: ReadonlySet<unknown> = new Set(['rejected', 'cancelled', 'unavailable'])

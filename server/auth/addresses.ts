@@ -36,16 +36,24 @@ export function allowAddresses(options: {
     isAnyPort: entry.endsWith(':*')
   }))
   const listedOrigins = new Set(options.listedOrigins)
+  const isAllowed = (header: string, port: number): boolean => {
+    const host = parseHost(header)
+    if (!host) return false
+    if (own.has(host.name) && host.port === port) return true
+    return listed.some(
+      (entry) =>
+        entry.name === host.name &&
+        (entry.isAnyPort || (entry.hasPort ? entry.port === host.port : [80, 443, port].includes(host.port)))
+    )
+  }
+  // Nearly every request names the server as the one before did.
+  let last: { header: string; port: number } | undefined
   return {
     allowsHost(header, port) {
-      const host = parseHost(header)
-      if (!host) return false
-      if (own.has(host.name) && host.port === port) return true
-      return listed.some(
-        (entry) =>
-          entry.name === host.name &&
-          (entry.isAnyPort || (entry.hasPort ? entry.port === host.port : [80, 443, port].includes(host.port)))
-      )
+      if (header === last?.header && port === last.port) return true
+      if (!isAllowed(header, port)) return false
+      last = { header, port }
+      return true
     },
     originKind(origin, port) {
       if (listedOrigins.has(origin)) return 'listed'

@@ -63,7 +63,7 @@ export class Invocations {
    * those of admission, `SHUTTING_DOWN`, or `StoreUnavailableError`; a tool's failure is an answer.
    */
   async invoke(request: InvokeRequest): Promise<CallAnswer> {
-    return this.#begin(request, false).wait(request.caller)
+    return await this.#begin(request, false).wait(request.caller)
   }
 
   /** As `invoke`, but tells at once under which id the call runs: for whoever listens to what it says meanwhile. */

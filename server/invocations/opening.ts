@@ -29,7 +29,7 @@ export class Opening {
   }
 
   /** Lets `append` begin with the opening, if nobody did before. */
-  async first<T>(append: (events: readonly NewEvent[], writes: readonly TableWrite[]) => Promise<T>): Promise<T> {
+  first<T>(append: (events: readonly NewEvent[], writes: readonly TableWrite[]) => Promise<T>): Promise<T> {
     if (this.#isTaken) return append([], [])
     this.#isTaken = true
     const appended = append(this.#events, this.#writes)

@@ -2,6 +2,8 @@ import type { Admission } from './admission.ts'
 import type { Meter } from './limits/meter.ts'
 import type { Asker } from './limits/meters.ts'
 
+const held = Promise.resolve()
+
 /** The place of one request. It is given back while the call waits for a person, and at the end by `release`. */
 export class Slot {
   readonly asker: Asker
@@ -54,10 +56,10 @@ export class Slot {
    * Takes the place again, before all who have not begun yet. Resolves without it when `signal` aborts, and while somebody else under
    * it waits for a person: that one must not keep the others waiting.
    */
-  async resume(signal: AbortSignal): Promise<void> {
-    if (this.isHeld || this.#away > 0 || signal.aborted || this.#admission.occupy(this)) return
+  resume(signal: AbortSignal): Promise<void> {
+    if (this.isHeld || this.#away > 0 || signal.aborted || this.#admission.occupy(this)) return held
     this.#admission.lineUpAgain(this)
-    await this.#heldOr([signal])
+    return this.#heldOr([signal])
   }
 
   release(): void {
@@ -71,8 +73,8 @@ export class Slot {
     this.#waiters.clear()
   }
 
-  async #heldOr(signals: readonly AbortSignal[]): Promise<void> {
-    await new Promise<void>((resolve) => {
+  #heldOr(signals: readonly AbortSignal[]): Promise<void> {
+    return new Promise<void>((resolve) => {
       const go = (): void => {
         this.#waiters.delete(go)
         if (this.#waiters.size === 0) this.#admission.stepOut(this)

@@ -1,5 +1,6 @@
 import type { ContentBlock } from '../tools/definition.ts'
-import { type DispatchLogEntry, type Hooks, runChain } from './hooks.ts'
+import { runChain } from './chain.ts'
+import type { DispatchLogEntry, Hooks } from './hooks.ts'
 import type { Warn } from './materialize.ts'
 import { isContent, messageOf } from './result.ts'
 

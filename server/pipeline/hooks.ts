@@ -3,6 +3,7 @@ import type { Agent, Scope } from '../scopes/scope.ts'
 import { type SlotKey, type Undo, slotKey } from '../scopes/slots.ts'
 import type { ContentBlock, ToolDefinition, UserMessage } from '../tools/definition.ts'
 import type { ApprovalAsk, ApprovalOutcome, PostDecision, PreDecision } from './decisions.ts'
+import type { Awaitable } from './chain.ts'
 import type { Execution } from './execution.ts'
 import type { ToolResult } from './result.ts'
 
@@ -17,8 +18,6 @@ export interface DispatchLogEntry {
   readonly isError: boolean
   readonly content: readonly ContentBlock[]
 }
-
-type Awaitable<T> = T | Promise<T>
 
 /**
  * The stages that take hooks (architecture.md §4). `next()` runs the rest of the chain, takes no arguments, and may be called
@@ -76,70 +75,4 @@ export function hooksOf<S extends Stage>(stage: S, chain: readonly Scope[]): rea
     if (slot.size > 0) hooks = hooks.length === 0 ? slot.values() : [...hooks, ...slot.values()]
   }
   return hooks
-}
-
-export interface Chain<L, T> {
-  listeners: readonly L[]
-  invoke: (listener: L, next: () => Promise<T>) => Awaitable<T>
-  /** The stage's built-in default, innermost. */
-  last: () => Awaitable<T>
-  /** The around stage: `next()` may be called again, and a run that a listener leaves behind is awaited (core.md §12.7). */
-  around?: boolean
-}
-
-/**
- * Runs a chain, first listener outermost; rejects with what escapes it. Each `next()` enters the whole inner chain. Calling it a
- * second time (in the around stage: before the first run has settled), or after the listener itself has settled, fails the
- * stage, whatever the listeners make of the error (core.md §9.4).
- */
-export async function runChain<L, T>({ listeners, invoke, last, around = false }: Chain<L, T>): Promise<T> {
-  let misuse: TypeError | undefined
-  let isOver = false
-
-  const refuse = (message: string): Promise<T> => {
-    const error = new TypeError(message)
-    misuse ??= error
-    return owned(Promise.reject<T>(error))
-  }
-
-  const enter = async (index: number): Promise<T> => {
-    const listener = listeners[index]
-    if (listener === undefined) return last()
-    let run: Promise<T> | undefined
-    let isRunning = false
-    let isSettled = false
-    const next = (): Promise<T> => {
-      if (isSettled || isOver) return refuse('next() was called after its listener had settled')
-      if (isRunning) return refuse('next() was called while an earlier next() was still running')
-      if (run !== undefined && !around) return refuse('next() was called twice')
-      isRunning = true
-      const settle = () => {
-        isRunning = false
-      }
-      run = enter(index + 1)
-      run.then(settle, settle)
-      return run
-    }
-    try {
-      return await invoke(listener, next)
-    } finally {
-      isSettled = true
-      // There is no racing a body: whoever returns early still waits for what it started.
-      if (around && run !== undefined) await run.catch(() => {})
-    }
-  }
-
-  try {
-    const outcome = await enter(0)
-    if (misuse !== undefined) throw misuse
-    return outcome
-  } finally {
-    isOver = true
-  }
-}
-
-/** Nobody need await it: its rejection is not an unhandled one. */
-function owned<T>(promise: Promise<T>): Promise<T> {
-  promise.catch(() => {})
-  return promise
 }

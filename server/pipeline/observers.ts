@@ -43,18 +43,12 @@ export class CallObservers {
     }
   }
 
-  during<T>(call: InFlight, stage: ObservedStage, run: () => Promise<T>): Promise<T> {
-    const end = this.#begin(call, stage)
-    return end === undefined ? run() : this.#until(end, run)
-  }
-
   duringSync<T>(call: InFlight, stage: ObservedStage, run: () => T): T {
-    const end = this.#begin(call, stage)
-    if (end === undefined) return run()
+    const end = this.begin(call, stage)
     try {
       return run()
     } finally {
-      this.#contained(end)
+      this.end(end)
     }
   }
 
@@ -68,16 +62,8 @@ export class CallObservers {
     return inner()
   }
 
-  async #until<T>(end: () => void, run: () => Promise<T>): Promise<T> {
-    try {
-      return await run()
-    } finally {
-      this.#contained(end)
-    }
-  }
-
-  /** What is to be called when the stage ends; undefined when nobody wants to know. */
-  #begin(call: InFlight, stage: ObservedStage): (() => void) | undefined {
+  /** A stage begins: what is returned is to be given to `end` when it has ended, however it did. */
+  begin(call: InFlight, stage: ObservedStage): (() => void) | undefined {
     let ends: (() => void) | undefined
     for (const observer of this.#observers) {
       let end: (() => void) | undefined
@@ -97,6 +83,10 @@ export class CallObservers {
       }
     }
     return ends
+  }
+
+  end(end: (() => void) | undefined): void {
+    if (end !== undefined) this.#contained(end)
   }
 
   #contained(run: () => void): void {

@@ -14,7 +14,7 @@ import { type DispatchLogEntry, hooksOf } from './hooks.ts'
 import { type Catalogue, type Materialized, type Warn, materialize } from './materialize.ts'
 import { CallObservers } from './observers.ts'
 import { postExecute } from './post-execute.ts'
-import { denied, preExecute } from './pre-execute.ts'
+import { denied, type Gate, preExecute } from './pre-execute.ts'
 import { publish, publishStep } from './publish.ts'
 import { type Effect, type Failure, type ToolResult, disown, fail, failure, failureFrom } from './result.ts'
 
@@ -75,23 +75,17 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const activity = new Activity()
   const scopeOf = ({ agent }: { agent?: Agent }): Scope => agent?.scope ?? tree.global
 
-  /** Runs a stage so that a disposal of its scope waits for it. */
-  async function during<T>(scope: Scope, stage: () => Promise<T>): Promise<T> {
-    activity.enter(scope)
-    try {
-      return await stage()
-    } finally {
-      activity.leave(scope)
-    }
-  }
-
   async function gate({ call, result }: Materialized): Promise<Prepared> {
     if (result !== undefined) return { stage: 'final-result', call, result }
+    const { chain } = scopeOf(call.exec)
     try {
-      const { chain } = scopeOf(call.exec)
-      const answer = await observers.during(call, 'pre-execute', () =>
-        preExecute(call, () => hooksOf('preExecute', chain), approvals)
-      )
+      const stage = observers.begin(call, 'pre-execute')
+      let answer: Gate
+      try {
+        answer = await preExecute(call, () => hooksOf('preExecute', chain), approvals)
+      } finally {
+        observers.end(stage)
+      }
       if (answer.kind === 'cancelled') return { stage: 'post-result', call, result: cancelled(call) }
       const refusal =
         answer.kind === 'deny'
@@ -105,14 +99,33 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     return { stage: 'dispatch', call }
   }
 
-  const around = (call: InFlight): Promise<Dispatched> =>
-    observers.during(call, 'dispatch', () =>
-      observers.within(call, () => dispatch(call, registry, hooksOf('execute', scopeOf(call.exec).chain)))
-    )
+  async function around(call: InFlight): Promise<Dispatched> {
+    const scope = scopeOf(call.exec)
+    activity.enter(scope)
+    const stage = observers.begin(call, 'dispatch')
+    try {
+      return await observers.within(call, () => dispatch(call, registry, hooksOf('execute', scope.chain)))
+    } finally {
+      observers.end(stage)
+      activity.leave(scope)
+    }
+  }
 
-  async function settle(call: InFlight, result: ToolResult): Promise<ToolResult> {
-    const hooks = hooksOf('postExecute', scopeOf(call.exec).chain)
-    return finish(call, await observers.during(call, 'post-execute', () => postExecute(call, result, registry, hooks)))
+  async function settle(call: InFlight, candidate: ToolResult): Promise<ToolResult> {
+    const scope = scopeOf(call.exec)
+    activity.enter(scope)
+    try {
+      const stage = observers.begin(call, 'post-execute')
+      let result: ToolResult
+      try {
+        result = await postExecute(call, candidate, registry, hooksOf('postExecute', scope.chain))
+      } finally {
+        observers.end(stage)
+      }
+      return finish(call, result)
+    } finally {
+      activity.leave(scope)
+    }
   }
 
   function finish(call: InFlight, candidate: ToolResult): ToolResult {
@@ -129,10 +142,16 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     return stage === 'post-result' ? settle(call, result) : finish(call, result)
   }
 
-  /** Reads the input, each field once, before anything else happens. */
+  /** Reads the input, each field once, before anything else happens. As for each stage, a disposal of the scope waits for it. */
   async function begin<T>(input: ExecutionInput, stage: (materialized: Materialized) => Promise<T>): Promise<T> {
     const materialized = materialize(registry, input, warn)
-    return during(scopeOf(materialized.call.exec), () => stage(materialized))
+    const scope = scopeOf(materialized.call.exec)
+    activity.enter(scope)
+    try {
+      return await stage(materialized)
+    } finally {
+      activity.leave(scope)
+    }
   }
 
   /** A stage that begins a call, rather than a dry run. */
@@ -145,8 +164,8 @@ export function createPipeline(options: PipelineOptions): Pipeline {
 
   return {
     prepare: (input) => begin(input, opening(input, gate)),
-    dispatch: (call) => during(scopeOf(call.exec), () => around(call)),
-    finalize: (call, result) => during(scopeOf(call.exec), () => settle(call, result)),
+    dispatch: around,
+    finalize: settle,
     finish,
     execute: (input) => begin(input, opening(input, run)),
     executionMode: (input) => ({ kind: isParallel(registry, input) ? 'parallel' : 'exclusive' }),

@@ -2,7 +2,8 @@ import type { ContentBlock, UserMessage } from '../tools/definition.ts'
 import { unlessCancelled } from './cancellation.ts'
 import { accept } from './decisions.ts'
 import type { InFlight } from './execution.ts'
-import { type Hooks, runChain } from './hooks.ts'
+import { runChain } from './chain.ts'
+import type { Hooks } from './hooks.ts'
 import type { Catalogue } from './materialize.ts'
 import { project } from './output.ts'
 import { type ToolResult, fail, failureFrom, isObject, unknownTool, withContexts } from './result.ts'
@@ -28,7 +29,12 @@ export async function postExecute(
   }
 }
 
-async function apply(call: InFlight, result: ToolResult, decision: unknown, catalogue: Catalogue): Promise<ToolResult> {
+function apply(
+  call: InFlight,
+  result: ToolResult,
+  decision: unknown,
+  catalogue: Catalogue
+): ToolResult | Promise<ToolResult> {
   if (!isObject(decision)) throw new TypeError('a postExecute hook returned no decision')
   const { kind } = decision
   const contexts = listOf<UserMessage>(decision['additionalContexts'] ?? [], 'additionalContexts')

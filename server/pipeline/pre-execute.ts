@@ -3,7 +3,8 @@ import { snapshot } from '../json/lossless.ts'
 import type { ApprovalChannel, ApprovalOutcome, PreDecision } from './decisions.ts'
 import { allow } from './decisions.ts'
 import type { InFlight } from './execution.ts'
-import { type Hooks, runChain } from './hooks.ts'
+import { runChain } from './chain.ts'
+import type { Hooks } from './hooks.ts'
 import { isObject } from './result.ts'
 
 /** How the stage ended: a denial has its reason, `cancelled` is an approval that the caller's own abort ended. */

@@ -20,9 +20,12 @@ export interface ScheduledCall {
  * owns starts and commits, in model order. An abort of all calls drains and commits the started ones and skips the others. Rejects
  * with the first failure of the machinery, once every body in flight has settled (core.md §22.7).
  */
-export async function runBatch(calls: readonly ScheduledCall[], maxParallel: number): Promise<void> {
+export function runBatch(calls: readonly ScheduledCall[], maxParallel: number): Promise<void> {
   const [only] = calls
-  if (only !== undefined && calls.length === 1) return runAlone(only)
+  return only !== undefined && calls.length === 1 ? runAlone(only) : runGroups(calls, maxParallel)
+}
+
+async function runGroups(calls: readonly ScheduledCall[], maxParallel: number): Promise<void> {
   for (let next = 0; next < calls.length;) next = await runGroup(calls, next, maxParallel)
 }
 

@@ -36,6 +36,8 @@ export interface SessionsOptions {
 export class Sessions {
   readonly #options: SessionsOptions
   readonly #live = new Map<string, Promise<Session | undefined>>()
+  /** What those have become: a session in use is had without waiting. */
+  readonly #loaded = new WeakMap<Promise<unknown>, Session>()
   /** Sessions that failed and are not repaired yet, with what it was. */
   readonly #stale = new Map<string, unknown>()
   readonly #onDelete = new Set<(id: string) => void>()
@@ -55,7 +57,9 @@ export class Sessions {
 
   /** The session of this id in this scope, made on first use. Throws `UNKNOWN_SESSION` when it belongs to another scope. */
   async open(scope: Scope, id: string = Sessions.defaultId(scope)): Promise<Session> {
-    return inScope(await this.#get(id, () => this.#make(scope, { id, createdAt: Date.now() })), scope, id)
+    const live = this.#ready(id)
+    const session = live ?? (await this.#get(id, () => this.#make(scope, { id, createdAt: Date.now() })))
+    return inScope(session, scope, id)
   }
 
   /** As `open`, but a session that is not there yet is not kept: for what must leave no trace. */
@@ -147,17 +151,25 @@ export class Sessions {
     return session
   }
 
+  /** The session of this id, if it is there and can be used at once. */
+  #ready(id: string): Session | undefined {
+    const known = this.#live.get(id)
+    const session = known && this.#loaded.get(known)
+    if (known === undefined || session === undefined || !this.#isUsable(session)) return undefined
+    // Re-inserted, so that the map's order is the order of last use.
+    this.#live.delete(id)
+    this.#live.set(id, known)
+    return session
+  }
+
+  #isUsable(session: Session): boolean {
+    return !session.isStale && this.#options.tree.isLive(session.scope)
+  }
+
   async #get(id: string, make?: () => Session): Promise<Session | undefined> {
     for (let known = this.#live.get(id); known !== undefined; known = this.#live.get(id)) {
-      const session = await known.catch(() => undefined)
-      if (session !== undefined && !session.isStale && this.#options.tree.isLive(session.scope)) {
-        // Re-inserted, so that the map's order is the order of last use.
-        if (this.#live.get(id) === known) {
-          this.#live.delete(id)
-          this.#live.set(id, known)
-        }
-        return session
-      }
+      const session = this.#ready(id) ?? (await known.catch(() => undefined))
+      if (session !== undefined && this.#isUsable(session)) return session
       if (session?.isStale === true && this.#options.log.state !== 'open') {
         throw new StoreUnavailableError('the session could not be stored')
       }
@@ -168,7 +180,8 @@ export class Sessions {
     this.#live.set(id, loading)
     try {
       const session = await loading
-      if (session === undefined && this.#live.get(id) === loading) this.#live.delete(id)
+      if (session !== undefined) this.#loaded.set(loading, session)
+      else if (this.#live.get(id) === loading) this.#live.delete(id)
       if (this.#live.size > maxIdleSessions) await this.#dropIdle()
       return session
     } catch (error) {

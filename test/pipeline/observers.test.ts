@@ -12,7 +12,7 @@ function observed(...observers: CallObserver[]) {
 }
 
 describe('observers of calls', () => {
-  it('hear of each stage and of its end, also when it throws, at once or later', async () => {
+  it('hear of each stage and of its end, also when it throws', async () => {
     const heard: string[] = []
     const stage = (_call: InFlight, name: string) => {
       heard.push(name)
@@ -20,13 +20,15 @@ describe('observers of calls', () => {
     }
     const { all } = observed({ stage })
     expect(all.duringSync(call, 'guard', () => 1)).toBe(1)
-    expect(await all.during(call, 'dispatch', async () => 2)).toBe(2)
+    const dispatch = all.begin(call, 'dispatch')
+    await Promise.resolve()
+    expect(heard.at(-1)).toBe('dispatch')
+    all.end(dispatch)
     const fail = () => {
       throw new Error('exploded')
     }
     expect(() => all.duringSync(call, 'finalize', fail)).toThrow('exploded')
-    await expect(all.during(call, 'post-execute', async () => fail())).rejects.toThrow('exploded')
-    const stages = ['guard', 'dispatch', 'finalize', 'post-execute']
+    const stages = ['guard', 'dispatch', 'finalize']
     expect(heard).toEqual(stages.flatMap((name) => [name, `${name} over`]))
   })
 
@@ -64,10 +66,10 @@ describe('observers of calls', () => {
     expect(order).toEqual(['outer', 'inner', 'body'])
   })
 
-  it('cost nothing where there are none', async () => {
+  it('cost nothing where there are none', () => {
     const { all } = observed()
     expect(all.duringSync(call, 'guard', () => 1)).toBe(1)
-    expect(await all.during(call, 'dispatch', async () => 2)).toBe(2)
+    expect(all.begin(call, 'dispatch')).toBeUndefined()
     expect(all.within(call, () => 3)).toBe(3)
   })
 })

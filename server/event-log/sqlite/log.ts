@@ -145,9 +145,7 @@ export class SqliteLog implements EventLog {
     const append = admit(request, this.#options.strikeOut)
     if (this.#closed !== undefined) throw new StoreUnavailableError('the event log is closed')
     if (this.#isRefused(append)) throw new StoreUnavailableError(`the event log is unavailable (${this.#trouble})`)
-    return await new Promise((resolve, reject) =>
-      this.#queue.add({ append, since: performance.now(), resolve, reject })
-    )
+    return new Promise((resolve, reject) => this.#queue.add({ append, since: performance.now(), resolve, reject }))
   }
 
   read(query: EventQuery): Promise<EventPage> {
