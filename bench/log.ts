@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
+import { setTimeout as wait } from 'node:timers/promises'
 import type { EventLog } from '../server/event-log/event-log.ts'
 import { openMemoryLog } from '../server/event-log/memory-log.ts'
 import { openSqliteLog } from '../server/event-log/sqlite/log.ts'
@@ -26,7 +27,9 @@ export async function benchLog(): Promise<void> {
     ['normal', await openSqliteLog({ directory: join(root, 'normal'), synchronous: 'normal', ballastBytes: 0 })],
     ['memory', openMemoryLog()]
   ])
-  console.log('Appends of one event of 300 bytes (medians, alternated)\n')
+  const idle = await longestDelay(() => wait(seconds * 1000))
+  console.log('Appends of one event of 300 bytes (medians, alternated)')
+  console.log(`With nothing to do the loop's longest delay is ${idle.toFixed(1)} ms: what the machine itself takes.\n`)
   console.log('appenders | log    | events/s | main loop busy | longest block')
   for (const appenders of [1, 16, 64]) {
     const measured = new Map<string, Measured[]>([...logs.keys()].map((name) => [name, []]))
@@ -55,18 +58,24 @@ async function measure(log: EventLog, appenders: number, prefix: string): Promis
   await log.append({ writes: rows.map((row) => ({ table: 'sessions', op: 'insert', row })) })
   const data = 'x'.repeat(300)
   let count = 0
-  const delay = monitorEventLoopDelay({ resolution: 1 })
   const before = performance.eventLoopUtilization()
   const end = performance.now() + seconds * 1000
-  delay.enable()
   const appender = async (session: string): Promise<void> => {
     while (performance.now() < end) {
       await log.append({ session, events: [{ type: 'note', data }] })
       count += 1
     }
   }
-  await Promise.all(sessions.map(appender))
-  delay.disable()
+  const blockedMs = await longestDelay(() => Promise.all(sessions.map(appender)))
   const { utilization } = performance.eventLoopUtilization(before)
-  return { perSecond: count / seconds, busy: utilization, blockedMs: delay.max / 1e6 }
+  return { perSecond: count / seconds, busy: utilization, blockedMs }
+}
+
+/** The longest time that the loop was held up while this ran, in milliseconds. */
+async function longestDelay(run: () => Promise<unknown>): Promise<number> {
+  const delay = monitorEventLoopDelay({ resolution: 1 })
+  delay.enable()
+  await run()
+  delay.disable()
+  return delay.max / 1e6
 }

@@ -12,9 +12,10 @@ export interface Waiting {
   reject(error: Error): void
 }
 
-// What one transaction holds at most: more would only make its appends wait longer.
+// What one transaction holds at most: more would only make its appends wait longer. The main loop copies the message that carries it:
+// 0.5 ms for 2 MiB of text, 30 ms and more for 16.
 const batchAppends = 1024
-const batchTextLength = 16 * 1024 * 1024
+const batchTextLength = 2 * 1024 * 1024
 
 /**
  * Group commit, the main thread's half: while one batch is with the writer the appends that come wait, and go together in one

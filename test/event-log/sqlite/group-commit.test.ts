@@ -39,7 +39,7 @@ describe('group commit', () => {
     const log = await openTestLog()
     await addSession(log, 's')
     const before = log.commits
-    const text = 'x'.repeat(6 * 1024 * 1024)
+    const text = 'x'.repeat(768 * 1024)
     await Promise.all([1, 2, 3, 4].map(() => log.append({ session: 's', events: [{ type: 'note', data: text }] })))
     expect(log.commits - before).toBe(2)
     expect((await log.read({ session: 's', after: 2, limit: 1 })).events[0]?.data).toBe(text)
