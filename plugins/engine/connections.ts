@@ -3,6 +3,7 @@ import fp from 'fastify-plugin'
 import type { Principal } from '../../server/auth/principal.ts'
 import type { Config } from '../../server/config/schema.ts'
 import { RequestError } from '../../server/errors.ts'
+import { noteRequest } from './late-requests.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -64,6 +65,7 @@ export class Connections {
 export const connections = fp(
   async (fastify: FastifyInstance, { ws, http }: { ws: Config['ws']; http: Config['http'] }) => {
     fastify.server.maxHeadersCount = http.maxHeadersCount
+    fastify.server.prependListener('request', noteRequest)
     const open = new Connections(ws)
     fastify.decorate('connections', open)
     const closeEnded = (reason: string): void => open.close((who) => !fastify.tokens.isLive(who), 4403, reason)

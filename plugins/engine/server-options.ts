@@ -6,6 +6,7 @@ import type { Logger } from 'pino'
 import type { Config } from '../../server/config/schema.ts'
 import { wasAnsweredEarly } from './early-answers.ts'
 import { errorBody, toWireError } from './errors.ts'
+import { answerLate } from './late-requests.ts'
 import { isUpgrade } from './upgrade.ts'
 
 /**
@@ -46,7 +47,10 @@ export function serverOptions({ http, drain }: Config, logger: Logger): FastifyH
         .type('application/json')
         .send(JSON.stringify(errorBody(wire, request.id)))
     },
-    clientErrorHandler: (error, socket) => answerUnreadable(error, socket)
+    clientErrorHandler: (error: Error & { code?: string }, socket) => {
+      if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') answerLate(socket, () => answerUnreadable(error, socket))
+      else answerUnreadable(error, socket)
+    }
   }
 }
 
