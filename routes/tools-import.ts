@@ -1,14 +1,14 @@
 import type { FastifyInstance } from 'fastify'
 import { mayDo } from '../server/auth/principal.ts'
 import { importOpenApi } from '../server/executors/import/import-openapi.ts'
-import type { JsonObject, JsonValue } from '../server/json/lossless.ts'
+import type { JsonObject } from '../server/json/lossless.ts'
 import { reachScope } from './reach.ts'
 import { errorResponses } from './schemas/error-responses.ts'
 import { ImportAnswer, ImportBody } from './schemas/tools-import.ts'
 import type { TypeBoxProvider } from './schemas/type-provider.ts'
 
 /** 500 operations were seen to take a few seconds; hostile schemas may take a quarter of one each, several times. */
-const maxCheckMs = 60_000
+const maxImportMs = 60_000
 
 /** Tools from an OpenAPI document (api.md §3). */
 export async function toolImportRoutes(fastify: FastifyInstance): Promise<void> {
@@ -17,7 +17,7 @@ export async function toolImportRoutes(fastify: FastifyInstance): Promise<void> 
   app.post(
     '/tools/import',
     {
-      config: { action: 'tools:register', startsWork: true, dataPaths: ['document'] },
+      config: { action: 'tools:register', startsWork: true, dataPaths: ['document'], keepsBodyText: true },
       schema: {
         summary: 'Registers tools for the operations of an OpenAPI document',
         body: ImportBody,
@@ -33,18 +33,18 @@ export async function toolImportRoutes(fastify: FastifyInstance): Promise<void> 
         }
       }
     },
-    async ({ principal, body }) => {
-      const { scope: scopeId, document, dryRun = false, ...options } = body
+    async ({ principal, body, bodyText = '' }) => {
+      const { scope: scopeId, document: _document, dryRun = false, ...options } = body
       const scope = reachScope(app, principal, scopeId)
       const isAdmin = mayDo(principal, 'scopes:write')
       const { auth } = options
       if (auth !== undefined) {
         app.httpTools.credentials.assertUsable(auth, { chain: scope.chain.map(({ id }) => id), isAdmin })
       }
-      const { tools, skipped, notes } = await importOpenApi(document as JsonValue, options, {
+      const { tools, skipped, notes } = await importOpenApi(bodyText, options, {
         schemas: app.wireSchemas,
         assertAllowed: (url) => app.httpTools.assertAllowed(url),
-        signal: AbortSignal.timeout(maxCheckMs),
+        maxMs: maxImportMs,
         isAuthFor: (origin) => auth !== undefined && app.httpTools.credentials.isFor(auth, origin)
       })
       const named = tools.map(({ tool, operation }) => ({ name: tool.name, operation }))

@@ -32,7 +32,7 @@ const mayImport: Record<string, readonly string[]> = {
   'code-runtime': ['json'],
   'code-mode': ['code-runtime', 'invocations', 'scheduler', 'pipeline', 'tools', 'scopes', 'schema', 'json'],
   authoring: ['code-mode', 'invocations', 'scheduler', 'pipeline', 'tools', 'scopes', 'schema', 'json'],
-  executors: ['backends/subprocess', 'backends/web', 'event-log', 'tools', 'scopes', 'schema', 'json'],
+  executors: ['backends/subprocess', 'backends/web', 'threads', 'event-log', 'tools', 'scopes', 'schema', 'json'],
   mcp: [
     'executors',
     'registrations',
@@ -50,7 +50,7 @@ const mayImport: Record<string, readonly string[]> = {
     'json'
   ],
   presets: ['approvals', 'sessions', 'event-log', 'pipeline', 'backends/sandbox', 'scopes', 'json'],
-  registrations: ['authoring', 'event-log', 'tools', 'scopes', 'json'],
+  registrations: ['authoring', 'threads', 'event-log', 'tools', 'scopes', 'json'],
   config: ['json'],
   auth: ['event-log', 'config', 'scopes', 'json'],
   'backends/subprocess': ['json'],

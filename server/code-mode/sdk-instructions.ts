@@ -1,4 +1,4 @@
-import { transportName } from '../tools/reserved-names.ts'
+import { transportName } from '../tools/reserved-names.js'
 
 /** What differs between the languages in the text before the declarations. */
 interface Words {

@@ -1,7 +1,7 @@
 import { snapshot } from '../json/lossless.ts'
 import { assertSupportedSchema } from '../schema/supported.ts'
 import type { JsonSchema } from '../schema/spec.ts'
-import { transportName } from '../tools/reserved-names.ts'
+import { transportName } from '../tools/reserved-names.js'
 import { readSchema } from './sdk-schema.ts'
 import type { Shape } from './sdk-shape.ts'
 

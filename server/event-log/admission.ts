@@ -1,6 +1,6 @@
 import { deepFreeze } from '../json/deep-freeze.ts'
 import { type JsonValue, LosslessJsonError, snapshot } from '../json/lossless.ts'
-import { parseJson } from '../json/parse-body.ts'
+import { parseJson } from '../json/parse-text.js'
 import { stringifyJson } from '../json/serialize.ts'
 import type { StrikeOut } from '../json/strike-out.ts'
 import { type Append, type NewEvent, tables, type TableWrite } from './event-log.ts'

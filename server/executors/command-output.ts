@@ -1,5 +1,6 @@
 import type { JsonValue } from '../json/lossless.ts'
-import { JsonTextError, parseJson, unsafeNumberPath } from '../json/parse-body.ts'
+import { unsafeNumberPath } from '../json/parse-body.ts'
+import { JsonTextError, parseJson } from '../json/parse-text.js'
 import { ToolOutputError } from '../tools/output-error.ts'
 
 /**

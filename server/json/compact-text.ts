@@ -1,4 +1,4 @@
-import { endOfString } from './parse-body.ts'
+import { endOfString } from './parse-text.js'
 
 const scalar = /[^\s,\]}]*/y
 

@@ -3,9 +3,10 @@ import { RequestError } from '../errors.ts'
 import type { EventLog, Row, TableWrite } from '../event-log/event-log.ts'
 import { canonicalJson } from '../json/canonical.ts'
 import type { JsonValue } from '../json/lossless.ts'
-import { parseJson } from '../json/parse-body.ts'
+import { parseJson } from '../json/parse-text.js'
 import { stringifyJson } from '../json/serialize.ts'
 import { driftOf, type PinnedDefinition } from './definition-drift.ts'
+import { Slices } from '../threads/slices.ts'
 import { InTurn } from './in-turn.ts'
 
 /** Whose definitions they are: `origin` such as `mcp:files` or `openapi:https://…`, the tools being registered in `scope`. */
@@ -96,6 +97,7 @@ export class DefinitionPins {
     return this.#changes.run(async () => {
       const admitted = new Set<string>()
       const changed: Pin[] = []
+      const slices = new Slices()
       let known = [...this.#pins.values()].filter((pin) => isOf(pin, origin.scope, origin.origin)).length
       for (const [name, definition] of definitions) {
         const before = this.#pins.get(keyOf(origin.scope, name))
@@ -108,6 +110,7 @@ export class DefinitionPins {
         const next = isKnown ? this.#judged(before, definition, origin) : pinOf(origin, name, definition)
         if (next !== before) changed.push(next)
         if (next.waiting === undefined) admitted.add(name)
+        await slices.next()
       }
       await this.#store(changed)
       return admitted
@@ -191,7 +194,13 @@ export class DefinitionPins {
 
   async #store(pins: readonly Pin[]): Promise<void> {
     if (pins.length === 0) return
-    await this.#options.log.append({ writes: pins.map((pin) => write(pin, this.#options.now())) })
+    const writes: TableWrite[] = []
+    const slices = new Slices()
+    for (const pin of pins) {
+      writes.push(write(pin, this.#options.now()))
+      await slices.next()
+    }
+    await this.#options.log.append({ writes })
     for (const pin of pins) this.#pins.set(keyOf(pin.scope, pin.name), pin)
   }
 }

@@ -1,7 +1,7 @@
 import type { EventLog, TableWrite } from '../event-log/event-log.ts'
 import type { RequestMapping } from '../executors/import/request-mapping.ts'
 import type { JsonObject, JsonValue } from '../json/lossless.ts'
-import { parseJson } from '../json/parse-body.ts'
+import { parseJson } from '../json/parse-text.js'
 import { stringifyJson } from '../json/serialize.ts'
 import type { Scope } from '../scopes/scope.ts'
 import type { ScopeTree } from '../scopes/scope-tree.ts'

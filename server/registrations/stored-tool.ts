@@ -1,7 +1,7 @@
 import type { EventLog, Row, TableWrite } from '../event-log/event-log.ts'
 import type { WireToolFields } from '../executors/wire-tool.ts'
 import type { JsonObject, JsonValue } from '../json/lossless.ts'
-import { parseJson } from '../json/parse-body.ts'
+import { parseJson } from '../json/parse-text.js'
 import { stringifyJson } from '../json/serialize.ts'
 
 /** What runs a tool, as it was registered: `kind`, and what that kind needs. */

@@ -1,10 +1,11 @@
 import { RequestError } from '../errors.ts'
-import type { EventLog } from '../event-log/event-log.ts'
+import type { EventLog, TableWrite } from '../event-log/event-log.ts'
 import type { Scope } from '../scopes/scope.ts'
 import type { ScopeTree } from '../scopes/scope-tree.ts'
 import type { Undo } from '../scopes/slots.ts'
 import type { ToolDefinition } from '../tools/definition.ts'
 import type { Registry } from '../tools/registry.ts'
+import { Slices } from '../threads/slices.ts'
 import { assertLimit, assertReached, type Author } from './check-change.ts'
 import { InTurn } from './in-turn.ts'
 import { legible, restoreTools } from './restore-tools.ts'
@@ -85,7 +86,13 @@ export class WireTools {
       const stored = given.map(({ tool, executor }): StoredTool => {
         return { above: idsAbove(scope), tool, executor, createdAt: this.#options.now() }
       })
-      await this.#options.log.append({ writes: stored.flatMap((each) => writeTool(scope.id, each)) })
+      const writes: TableWrite[] = []
+      const slices = new Slices()
+      for (const each of stored) {
+        writes.push(...writeTool(scope.id, each))
+        await slices.next()
+      }
+      await this.#options.log.append({ writes })
       await this.#swap(
         scope,
         former,
@@ -169,18 +176,24 @@ export class WireTools {
     former: readonly [string, Held][],
     next: readonly Pick<Held, 'stored' | 'definition'>[]
   ): Promise<void> {
-    for (const [name, held] of former) this.#takeAway(scope, name, held)
+    const places = new Map(former)
+    const slices = new Slices()
     try {
-      for (const { stored, definition } of next) this.#hold(scope, stored, definition)
+      for (const { stored, definition } of next) {
+        const held = places.get(stored.tool.name)
+        if (held !== undefined) this.#takeAway(scope, stored.tool.name, held)
+        this.#hold(scope, stored, definition)
+        await slices.next()
+      }
     } catch (error) {
       const writes = next.map(({ stored }) => eraseTool(scope.id, stored.tool.name))
       for (const { stored } of next) {
         const held = this.#heldIn(scope).get(stored.tool.name)
         if (held?.stored === stored) this.#takeAway(scope, stored.tool.name, held)
       }
-      for (const [, { stored, definition }] of former) {
+      for (const [name, { stored, definition }] of former) {
         try {
-          this.#hold(scope, stored, definition)
+          if (this.#heldIn(scope).get(name)?.stored !== stored) this.#hold(scope, stored, definition)
           writes.push(...writeTool(scope.id, stored))
         } catch (again) {
           this.#options.warn('a tool could not be put back', { err: again, scope: scope.id, tool: stored.tool.name })
@@ -192,7 +205,7 @@ export class WireTools {
   }
 
   /** Nobody was promised what could not be put into force. */
-  async #takeBack(scope: Scope, writes: Parameters<EventLog['append']>[0]['writes'] & object): Promise<void> {
+  async #takeBack(scope: Scope, writes: TableWrite[]): Promise<void> {
     try {
       await this.#options.log.append({ writes })
     } catch (error) {

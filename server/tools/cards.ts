@@ -1,5 +1,5 @@
 import { type JsonObject, type JsonValue, snapshot } from '../json/lossless.ts'
-import { parseJson } from '../json/parse-body.ts'
+import { parseJson } from '../json/parse-text.js'
 import { validateValue } from '../schema/validate.ts'
 import { callCards, resultCards } from './card-schemas.ts'
 import { withVisibleText } from './visible-text.ts'

@@ -2,7 +2,7 @@ import { RequestError } from '../errors.ts'
 import type { Scope } from '../scopes/scope.ts'
 import { slotKey } from '../scopes/slots.ts'
 import type { ToolDefinition, ToolSchema } from './definition.ts'
-import { transportName, unlistedTools } from './reserved-names.ts'
+import { transportName, unlistedTools } from './reserved-names.js'
 
 /** How a scope's tools are shown to its model (core.md §7.8): as they are, only through programs, or both. */
 export const modes = ['native', 'code', 'both'] as const

@@ -5,7 +5,7 @@ import type { ScopeTree } from '../scopes/scope-tree.ts'
 import { type NamedSlot, Slot, slotKey, type Undo } from '../scopes/slots.ts'
 import type { ToolDefinition, ToolSchema } from './definition.ts'
 import { declareMode, type Mode, nearestMode } from './presentation.ts'
-import { transportName } from './reserved-names.ts'
+import { transportName } from './reserved-names.js'
 import { addMask, isAdmitted, type Mask } from './restriction.ts'
 import { snapshotDefinition } from './snapshot-definition.ts'
 

@@ -1,6 +1,6 @@
 import type { Scope } from '../scopes/scope.ts'
 import { slotKey } from '../scopes/slots.ts'
-import { transportName } from './reserved-names.ts'
+import { transportName } from './reserved-names.js'
 
 /** A filter over the tools that a scope inherits (core.md §7.5). At least one of the two is given. */
 export interface Mask {

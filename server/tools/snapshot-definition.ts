@@ -2,7 +2,7 @@ import { deepFreeze } from '../json/deep-freeze.ts'
 import { isJsonObject, type JsonObject, type JsonValue, snapshot } from '../json/lossless.ts'
 import { assertSupportedSchema } from '../schema/supported.ts'
 import type { OutputContract, ToolDefinition } from './definition.ts'
-import { toolNamePattern } from './reserved-names.ts'
+import { toolNamePattern } from './reserved-names.js'
 
 /** The longest delay that Node's timers take; a longer one would fire after 1 ms (core.md §18.6). */
 export const maxTimeoutMs = 2 ** 31 - 1

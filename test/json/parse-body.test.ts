@@ -2,13 +2,8 @@ import { inspect, isDeepStrictEqual } from 'node:util'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonValue } from '../../server/json/lossless.ts'
-import {
-  JsonTextError,
-  parseJson,
-  poisonKeyPath,
-  unsafeNumberPath,
-  unsafeNumberPaths
-} from '../../server/json/parse-body.ts'
+import { poisonKeyPath, unsafeNumberPath, unsafeNumberPaths } from '../../server/json/parse-body.ts'
+import { JsonTextError, parseJson } from '../../server/json/parse-text.js'
 import { depthOf, jsonValue } from '../helpers/json-arbitraries.ts'
 
 function fault(text: string, maxDepth?: number): JsonTextError {

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import type { CallAnswer } from '../../server/invocations/answer.ts'
 import { type ServedApp, serveApp } from '../helpers/served-app.ts'
 import { temporaryDirectory } from '../helpers/temporary-directory.ts'
@@ -277,4 +277,45 @@ it('a tool whose server never answers ends at its own time, and its connection w
   ).json()) as CallAnswer
   expect(result).toMatchObject({ error: { info: { code: 'TOOL_TIMEOUT' }, effect: 'unknown', retryable: false } })
   await until(() => server.sockets.size === 0)
+})
+
+it('a document that is costly to read holds nobody up, and a hostile one ends in an error that leaves nothing', async () => {
+  const served = await serveApp()
+  const begun = new Promise<void>((done) => {
+    vi.spyOn(served.app.httpTools, 'assertAllowed').mockImplementation(() => done())
+  })
+  const names = { type: 'string', enum: Array.from({ length: 50_000 }, (_, at) => `value ${at}`) }
+  const schemas = { A: { type: 'object', properties: { names } } }
+  const content = json({ $ref: '#/components/schemas/A' })
+  const paths = Object.fromEntries(
+    Array.from({ length: 500 }, (_, at) => [`/p${at}`, { post: { requestBody: { content }, responses: {} } }])
+  )
+  const document = { openapi: '3.0.3', servers: [{ url: 'https://api.example' }], components: { schemas }, paths }
+  const order: string[] = []
+  const importing = served
+    .call('/tools/import', { json: { document } })
+    .then(async (response) => (await response.json()) as any)
+    .finally(() => order.push('import'))
+  await begun
+  await served.call('/health/live')
+  order.push('health')
+  expect((await importing).skipped).toHaveLength(500)
+  expect(order).toEqual(['health', 'import'])
+
+  // One list of 50,000 names that nearly 20,000 operations have, which took minutes of the main loop.
+  const operation = { tags: Array(50_000).fill(''), responses: {} }
+  const item = Object.fromEntries(
+    ['get', 'put', 'post', 'delete', 'options', 'head', 'patch'].map((m) => [m, operation])
+  )
+  const many = Object.fromEntries(Array.from({ length: 2_800 }, (_, at) => [`/h${at}`, { $ref: '#/x-item' }]))
+  const text = `{"openapi":"3.0.3","x-item":${JSON.stringify(item)},"paths":${JSON.stringify(many)}}`
+  const hostile = await served.call('/tools/import', {
+    json: { document: text, prefix: 'bad_', include: ['a*', 'b*'] }
+  })
+  expect([hostile.status, ((await hostile.json()) as any).error.message]).toEqual([
+    422,
+    'The patterns of "include" and "exclude" take too long to match.'
+  ])
+  const { tools } = (await (await served.call('/tools?limit=500')).json()) as any
+  expect(tools.filter(({ name }: { name: string }) => name.startsWith('bad_'))).toEqual([])
 })

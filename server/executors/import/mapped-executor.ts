@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from '../../json/lossless.ts'
-import { parseJson } from '../../json/parse-body.ts'
+import { parseJson } from '../../json/parse-text.js'
 import { stringifyJson } from '../../json/serialize.ts'
 import { strikeOut } from '../../json/strike-out.ts'
 import type { Executor, WireAnswer, WireCall } from '../executor.ts'

@@ -2,7 +2,9 @@ import type { JsonObject, JsonValue } from '../../json/lossless.ts'
 import { ownValue } from '../../json/plain.ts'
 import { stringifyJson } from '../../json/serialize.ts'
 import { ToolArgsError } from '../../tools/args-error.ts'
-import type { Method } from './operations.ts'
+
+/** The methods of operations that become tools. */
+export type Method = 'GET' | 'PUT' | 'POST' | 'DELETE' | 'OPTIONS' | 'HEAD' | 'PATCH'
 
 /** Where one argument goes, as `style` and `explode` of OpenAPI have it; or it is one JSON text. */
 export interface ParameterMapping {

@@ -1,6 +1,6 @@
 import type { EventLog, Row, TableWrite } from '../../event-log/event-log.ts'
 import type { JsonValue } from '../../json/lossless.ts'
-import { parseJson } from '../../json/parse-body.ts'
+import { parseJson } from '../../json/parse-text.js'
 import { stringifyJson } from '../../json/serialize.ts'
 import type { Scope } from '../../scopes/scope.ts'
 import type { ScopeTree } from '../../scopes/scope-tree.ts'

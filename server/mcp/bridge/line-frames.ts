@@ -1,5 +1,5 @@
 import type { JsonValue } from '../../json/lossless.ts'
-import { JsonTextError, parseJson } from '../../json/parse-body.ts'
+import { JsonTextError, parseJson } from '../../json/parse-text.js'
 
 /** What a line was: a message, or one that could not be taken, with the request that it answered where that can be told. */
 export type LineFrame =

@@ -1,6 +1,6 @@
 import type { EventLog, TableWrite } from '../../event-log/event-log.ts'
 import type { JsonObject } from '../../json/lossless.ts'
-import { parseJson } from '../../json/parse-body.ts'
+import { parseJson } from '../../json/parse-text.js'
 import { stringifyJson } from '../../json/serialize.ts'
 
 const kind = 'mcp-server'

@@ -4,7 +4,7 @@ import { stringifyJson } from '../../json/serialize.ts'
 import type { Scope } from '../../scopes/scope.ts'
 import type { ToolDefinition, ToolSchema } from '../../tools/definition.ts'
 import type { Prompt } from '../../tools/presentation.ts'
-import { transportName } from '../../tools/reserved-names.ts'
+import { transportName } from '../../tools/reserved-names.js'
 import { inputSchema, outputSchema } from './output-schema.ts'
 
 /** The answer of `tools/list` in one scope, and a digest that changes when it does. */

@@ -1,62 +1,60 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../json/lossless.ts'
-import { setOwn } from '../../json/plain.ts'
-import type { SchemaLowering } from './lower-schema.ts'
-import type { Operation } from './operations.ts'
-import { entriesOf, LeftOut, member, quoted, type References } from './references.ts'
-import type { ParameterMapping, RequestMapping } from './request-mapping.ts'
+import { entriesOf, isObject, LeftOut, member, quoted } from './references.js'
 
-const places = ['path', 'query', 'header', 'cookie'] as const
+/**
+ * @import { JsonObject, JsonValue } from '../../json/lossless.ts'
+ * @import { Arguments, Operation } from './import-job.ts'
+ * @import { SchemaLowering } from './lower-schema.js'
+ * @import { References } from './references.js'
+ * @import { ParameterMapping, RequestMapping } from './request-mapping.ts'
+ * @typedef {Omit<ParameterMapping, 'argument'> & { schema: JsonValue, description: string | undefined, isRequired: boolean }} Given
+ * @typedef {{ schema: JsonValue, description: string | undefined, isRequired: boolean, contentType: string }} Body
+ * @typedef {(text: string) => void} Note
+ */
+
+const places = /** @type {const} */ (['path', 'query', 'header', 'cookie'])
+/** More than a schema may have parts: they would be refused in the end. */
+const maxParameters = 2_000
 
 /** Headers that the request has of its own accord, or that would change how it is read (RFC 9110 §7.6.1); OpenAPI has the first three ignored. */
 const reservedHeaders =
   /^(accept|content-type|authorization|accept-encoding|connection|content-length|content-encoding|cookie|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade|user-agent|proxy-.*|x-toolwright-.*)$/i
 const token = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/
 
-/** What an operation takes: the schema of its arguments, and where each of them goes. */
-export interface Arguments {
-  readonly schema: JsonObject
-  readonly parameters: readonly ParameterMapping[]
-  readonly body: RequestMapping['body']
-  readonly hasPatterns: boolean
-}
-
-interface Given extends Omit<ParameterMapping, 'argument'> {
-  readonly schema: JsonValue
-  readonly description: string | undefined
-  readonly isRequired: boolean
-}
-
 /**
  * The parameters and the body of an operation as one closed object: each under its own name, with `_query` or so behind it where that
  * is taken, the body as `body`. Throws `LeftOut` when it cannot be called without something that cannot be sent; `note` hears of what is
  * left out of it.
+ * @param {Operation} operation @param {{ references: References, lowering: SchemaLowering, note: Note }} parts
+ * @returns {Arguments}
  */
-export function argumentsOf(
-  operation: Operation,
-  { references, lowering, note }: { references: References; lowering: SchemaLowering; note: (text: string) => void }
-): Arguments {
-  const properties: JsonObject = {}
-  const required: string[] = []
-  const parameters: ParameterMapping[] = []
+export function argumentsOf(operation, { references, lowering, note }) {
+  /** @type {Map<string, JsonValue>} */
+  const properties = new Map()
+  /** @type {string[]} */
+  const required = []
+  /** @type {ParameterMapping[]} */
+  const parameters = []
   for (const { schema, description, isRequired, ...place } of parametersOf(operation, references, note)) {
     const argument = freeName(properties, place.name, place.in)
     const lowered = lowering.lower(schema)
-    setOwn(properties, argument, described(lowered, description))
+    properties.set(argument, described(lowered, description))
     if (isRequired) required.push(argument)
     parameters.push({ argument, ...place })
   }
   assertPathIsFilled(operation, parameters)
   const body = bodyOf(operation, references, note)
-  let mapping: RequestMapping['body']
+  /** @type {RequestMapping['body']} */
+  let mapping
   if (body !== undefined) {
     const argument = freeName(properties, 'body', 'content')
-    setOwn(properties, argument, described(lowering.lower(body.schema), body.description))
+    properties.set(argument, described(lowering.lower(body.schema), body.description))
     if (body.isRequired) required.push(argument)
     mapping = { argument, contentType: body.contentType }
   }
-  const schema: JsonObject = {
+  /** @type {JsonObject} */
+  const schema = {
     type: 'object',
-    properties,
+    properties: Object.fromEntries(properties),
     ...(required.length > 0 && { required }),
     additionalProperties: false,
     ...lowering.definitions
@@ -64,9 +62,11 @@ export function argumentsOf(
   return { schema, parameters, body: mapping, hasPatterns: JSON.stringify(schema).includes('"pattern') }
 }
 
-function parametersOf(operation: Operation, references: References, note: (text: string) => void): Given[] {
+/** @param {Operation} operation @param {References} references @param {Note} note */
+function parametersOf(operation, references, note) {
   const own = member(operation.given, 'parameters')
-  const merged = new Map<string, Given | undefined>()
+  /** @type {Map<string, Given | undefined>} */
+  const merged = new Map()
   for (const each of [...operation.pathParameters, ...(Array.isArray(own) ? own : [])]) {
     const parameter = references.object(each, 'a parameter')
     const name = member(parameter, 'name')
@@ -75,22 +75,22 @@ function parametersOf(operation: Operation, references: References, note: (text:
       throw new LeftOut('has a parameter without name or place')
     // The operation's own stands in for the path's.
     merged.set(`${place} ${name}`, readParameter(parameter, name, place, references, note))
+    if (merged.size > maxParameters) throw new LeftOut(`has more than ${maxParameters} parameters`)
   }
   return [...merged.values()].filter((parameter) => parameter !== undefined)
 }
 
-const isPlace = (value: JsonValue | undefined): value is ParameterMapping['in'] =>
-  places.some((place) => place === value)
+/** @param {JsonValue | undefined} value @returns {value is ParameterMapping['in']} */
+const isPlace = (value) => places.some((place) => place === value)
 
-function readParameter(
-  parameter: JsonObject,
-  name: string,
-  place: ParameterMapping['in'],
-  references: References,
-  note: (text: string) => void
-): Given | undefined {
+/**
+ * @param {JsonObject} parameter @param {string} name @param {ParameterMapping['in']} place @param {References} references
+ * @param {Note} note @returns {Given | undefined}
+ */
+function readParameter(parameter, name, place, references, note) {
   const isRequired = place === 'path' || member(parameter, 'required') === true
-  const leaveOut = (reason: string): undefined => {
+  /** @param {string} reason @returns {undefined} */
+  const leaveOut = (reason) => {
     if (isRequired) throw new LeftOut(`needs the ${place} parameter ${quoted(name)}, which ${reason}`)
     note(`the ${place} parameter ${quoted(name)} is left out: it ${reason}`)
   }
@@ -110,7 +110,7 @@ function readParameter(
       ...about,
       style: 'json',
       explode: false,
-      schema: isJsonObject(media) ? (member(media, 'schema') ?? {}) : {}
+      schema: isObject(media) ? (member(media, 'schema') ?? {}) : {}
     }
   }
   const style = member(parameter, 'style') ?? (place === 'query' || place === 'cookie' ? 'form' : 'simple')
@@ -121,26 +121,22 @@ function readParameter(
   return { ...about, style, explode: explode === true, schema: member(parameter, 'schema') ?? {} }
 }
 
-function isStyle(style: JsonValue, place: ParameterMapping['in']): style is ParameterMapping['style'] {
-  if (place === 'query') return ['form', 'spaceDelimited', 'pipeDelimited', 'deepObject'].includes(style as string)
+/** @param {JsonValue} style @param {ParameterMapping['in']} place @returns {style is ParameterMapping['style']} */
+function isStyle(style, place) {
+  if (place === 'query') return ['form', 'spaceDelimited', 'pipeDelimited', 'deepObject'].some((one) => one === style)
   return style === (place === 'cookie' ? 'form' : 'simple')
 }
 
-function assertPathIsFilled({ path }: Operation, parameters: readonly ParameterMapping[]): void {
+/** @param {Operation} operation @param {readonly ParameterMapping[]} parameters */
+function assertPathIsFilled({ path }, parameters) {
   for (const [, name = ''] of path.matchAll(/\{([^{}]*)\}/g)) {
     if (parameters.some((parameter) => parameter.in === 'path' && parameter.name === name)) continue
     throw new LeftOut(`names ${quoted(name)} in its path, which is no parameter of it`)
   }
 }
 
-interface Body {
-  readonly schema: JsonValue
-  readonly description: string | undefined
-  readonly isRequired: boolean
-  readonly contentType: string
-}
-
-function bodyOf({ given, method }: Operation, references: References, note: (text: string) => void): Body | undefined {
+/** @param {Operation} operation @param {References} references @param {Note} note @returns {Body | undefined} */
+function bodyOf({ given, method }, references, note) {
   const stated = member(given, 'requestBody')
   if (stated === undefined) return undefined
   const requestBody = references.object(stated, 'a request body')
@@ -160,29 +156,36 @@ function bodyOf({ given, method }: Operation, references: References, note: (tex
   const [type, media] = json
   const description = member(requestBody, 'description')
   return {
-    schema: isJsonObject(media) ? (member(media, 'schema') ?? {}) : {},
+    schema: isObject(media) ? (member(media, 'schema') ?? {}) : {},
     description: typeof description === 'string' ? description : undefined,
     isRequired,
     contentType: type.split(';', 1)[0]?.trim() === '*/*' ? 'application/json' : type
   }
 }
 
-/** `application/json`, `application/…+json`; and what takes anything. */
-export function isJsonType(type: string): boolean {
+/**
+ * `application/json`, `application/…+json`; and what takes anything.
+ * @param {string} type
+ */
+export function isJsonType(type) {
   return /^(application\/([\w.!#$&^-]+\+)?json|\*\/\*|application\/\*)\s*(;[\x20-\x7e]*)?$/i.test(type.trim())
 }
 
-function freeName(properties: JsonObject, name: string, place: string): string {
+/** @param {ReadonlyMap<string, unknown>} properties @param {string} name @param {string} place */
+function freeName(properties, name, place) {
   let free = name
-  for (let count = 1; Object.hasOwn(properties, free); count += 1) {
+  for (let count = 1; properties.has(free); count += 1) {
     free = count === 1 ? `${name}_${place}` : `${name}_${place}_${count}`
   }
   return free
 }
 
-/** What the parameter says of itself outranks what its schema says. */
-function described(schema: JsonValue, description: string | undefined): JsonValue {
+/**
+ * What the parameter says of itself outranks what its schema says.
+ * @param {JsonValue} schema @param {string | undefined} description @returns {JsonValue}
+ */
+function described(schema, description) {
   if (description === undefined || description === '') return schema
   if (schema === true) return { description: description.slice(0, 1_000) }
-  return isJsonObject(schema) ? { ...schema, description: description.slice(0, 1_000) } : schema
+  return isObject(schema) ? { ...schema, description: description.slice(0, 1_000) } : schema
 }
