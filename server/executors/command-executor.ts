@@ -1,5 +1,10 @@
 import { once } from 'node:events'
-import type { ExitFacts, ProcessHandle, Subprocesses } from '../backends/subprocess/subprocess.ts'
+import {
+  type ExitFacts,
+  type ProcessHandle,
+  ProcessLostError,
+  type Subprocesses
+} from '../backends/subprocess/subprocess.ts'
 import { AbortError, CodedError, RequestError } from '../errors.ts'
 import type { JsonObject } from '../json/lossless.ts'
 import { stringifyJson } from '../json/serialize.ts'
@@ -123,7 +128,9 @@ export class CommandExecutor implements Executor {
       if ((await handle.started) === -1) await handle.done
       return handle
     } catch (error) {
-      if (signal.aborted) throw new AbortError({ effect: 'none' })
+      const wasLost = error instanceof ProcessLostError
+      if (signal.aborted) throw new AbortError(wasLost ? {} : { effect: 'none' })
+      if (wasLost) throw commandFailed(error)
       throw new CommandError('COMMAND_NOT_STARTED', (error as Error).message, { cause: error })
     }
   }
@@ -179,14 +186,17 @@ class Output {
   }
 }
 
-/** The thread that watches processes may be lost, and this one with it. */
+/** The process that owns the others may be lost, and this one with it. */
 async function exitOf(handle: ProcessHandle): Promise<ExitFacts> {
   try {
     return await handle.done
   } catch (error) {
-    throw new CommandError('COMMAND_FAILED', (error as Error).message, { cause: error })
+    throw commandFailed(error)
   }
 }
+
+const commandFailed = (error: unknown): CommandError =>
+  new CommandError('COMMAND_FAILED', (error as Error).message, { cause: error })
 
 function failureText({ exitCode, signal }: ExitFacts, stderr: string): string {
   const how = exitCode === null ? `was ended by ${signal}` : `exited with code ${exitCode}`

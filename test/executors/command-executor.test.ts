@@ -2,6 +2,7 @@ import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ManagedTrees } from '../../server/backends/subprocess/managed-trees.ts'
+import { ProcessLostError, type Subprocesses } from '../../server/backends/subprocess/subprocess.ts'
 import { CommandExecutor, commandLine } from '../../server/executors/command-executor.ts'
 import { wireTool, type WireToolFields } from '../../server/executors/wire-tool.ts'
 import type { JsonValue } from '../../server/json/lossless.ts'
@@ -35,14 +36,15 @@ interface Started {
 async function commandTool(
   argv: [string, ...string[]],
   more: Partial<WireToolFields> = {},
-  cwd = temporaryDirectory()
+  cwd = temporaryDirectory(),
+  subprocesses: Subprocesses = trees
 ): Promise<Started> {
   const fixture = new PipelineFixture({ traced: false })
   await fixture.tools.mount(timeout)
   const stderr: string[] = []
   const executor = new CommandExecutor({
     argv,
-    subprocesses: trees,
+    subprocesses,
     limits,
     cwdOf: async () => cwd,
     onStderr: (text) => stderr.push(text)
@@ -172,6 +174,17 @@ describe('the command executor (api.md §3)', () => {
     const { fixture } = await commandTool(['true'], {}, join(directory, 'nowhere'))
     const { call, result } = await fixture.staged(fixture.input('cmd'))
     expect([codeOf(result), call.effect]).toEqual(['COMMAND_NOT_STARTED', 'none'])
+  })
+
+  it('of a command that was lost with the process that starts others, nobody knows whether it began', async () => {
+    const lost = new ProcessLostError(new Error('it ended'))
+    const subprocesses = {
+      resolveExecutable: () => Promise.resolve('/bin/true'),
+      spawn: () => ({ started: Promise.resolve(-1), done: Promise.reject(lost) })
+    } as unknown as Subprocesses
+    const { fixture } = await commandTool(['true'], {}, '/', subprocesses)
+    const { call, result } = await fixture.staged(fixture.input('cmd'))
+    expect([...said(result), call.effect]).toEqual(['COMMAND_FAILED', lost.message, 'unknown'])
   })
 
   it('the abort of a call ends all that it started', async () => {

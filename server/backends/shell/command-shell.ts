@@ -1,4 +1,11 @@
-import { type Collect, type ProcessHandle, SpawnError, type Subprocesses } from '../subprocess/subprocess.ts'
+import { AbortError } from '../../errors.ts'
+import {
+  type Collect,
+  type ProcessHandle,
+  ProcessLostError,
+  SpawnError,
+  type Subprocesses
+} from '../subprocess/subprocess.ts'
 import type { Confined } from '../sandbox/sandbox.ts'
 import { BackgroundProcess } from './background-process.ts'
 import type {
@@ -105,8 +112,7 @@ export class CommandShell implements Shell {
     signal.addEventListener('abort', onAbort, { once: true })
     let timer: NodeJS.Timeout | undefined
     try {
-      // The command has all of its time: what it waited for its start does not count.
-      await handle.started
+      // From now on: whatever keeps it from being started must not keep the caller.
       timer = setTimeout(() => end('timeout'), spec.timeoutMs)
       const { exitCode, signal: killedBy } = await handle.done
       clearTimeout(timer)
@@ -115,6 +121,9 @@ export class CommandShell implements Shell {
       if (cause !== undefined) await handle.waitForExit(AbortSignal.timeout(this.#limits.graceMs + END_SLACK_MS))
       const [timedOut, aborted] = [cause === 'timeout', cause === 'abort']
       return { exitCode, signal: killedBy, timedOut, aborted, timeoutMs: spec.timeoutMs, stdout, stderr }
+    } catch (error) {
+      // It was to be ended, and so it was.
+      throw cause === 'abort' && error instanceof ProcessLostError ? new AbortError() : error
     } finally {
       clearTimeout(timer)
       signal.removeEventListener('abort', onAbort)

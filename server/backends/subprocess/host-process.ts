@@ -3,21 +3,35 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import type { FromHost, ToHost } from './messages.ts'
 import { TREE_VARIABLE } from './process-table.js'
+import { SilenceWatch } from './silence-watch.ts'
+
+/** A process in the kernel may not even heed SIGKILL; it does nothing more of its own either. */
+const END_MS = 5_000
 
 export interface HostOptions {
   /** By which a later server finds a host that hangs. */
   marker: string
   /** Removed by the host when the server is gone. */
   spillDirectory: string
-  onMessage: (message: FromHost) => void
+  /** How long it may say nothing while it is `ref`ed. */
+  maxSilenceMs: number
+  onMessage: (message: Exclude<FromHost, { type: 'pong' }>) => void
+  /** It ended, or is stuck. */
   onLost: (cause: Error) => void
 }
 
-/** The server's end of the process that owns the others (tree-host.js). It keeps the server's process alive only between `ref` and `unref`. */
+/**
+ * The server's end of the process that owns the others (tree-host.js). Only between `ref` and `unref` it keeps the server's process alive
+ * and is watched.
+ */
 export class HostProcess {
   readonly #child: ChildProcess
+  readonly #watch: SilenceWatch
+  readonly marker: string
 
-  constructor({ marker, spillDirectory, onMessage, onLost }: HostOptions) {
+  constructor({ marker, spillDirectory, maxSilenceMs, onMessage, onLost }: HostOptions) {
+    this.marker = marker
+    this.#watch = new SilenceWatch({ maxSilenceMs, ask: () => this.post({ type: 'ping' }), onSilence: onLost })
     this.#child = fork(fileURLToPath(new URL('./tree-host.js', import.meta.url)), [spillDirectory], {
       env: { [TREE_VARIABLE]: marker },
       // A fork costs what the process is large. What is collected of outputs is not on the heap.
@@ -27,7 +41,11 @@ export class HostProcess {
       // A Ctrl-C is meant for the server.
       detached: true
     })
-    this.#child.on('message', (message) => onMessage(message as FromHost))
+    this.#child.on('message', (message) => {
+      this.#watch.heard()
+      const said = message as FromHost
+      if (said.type !== 'pong') onMessage(said)
+    })
     this.#child.on('error', onLost)
     this.#child.once('exit', (code, signal) => onLost(new Error(`it ended with ${code ?? signal}`)))
     this.#child.unref()
@@ -40,20 +58,24 @@ export class HostProcess {
   }
 
   ref(): void {
+    this.#watch.start()
     this.#child.channel?.ref()
   }
 
   unref(): void {
+    this.#watch.stop()
     this.#child.channel?.unref()
   }
 
   /** Ends it at once; what it still runs is left alone. */
   async end(): Promise<void> {
+    this.#watch.stop()
     const { pid, exitCode, signalCode } = this.#child
     if (pid === undefined || exitCode !== null || signalCode !== null) return
-    const exited = once(this.#child, 'exit')
+    const exited = once(this.#child, 'exit', { signal: AbortSignal.timeout(END_MS) })
     this.#child.ref()
     this.#child.kill('SIGKILL')
-    await exited
+    await exited.catch(() => undefined)
+    this.#child.unref()
   }
 }

@@ -5,11 +5,18 @@ import { join, resolve } from 'node:path'
 import { childEnvironment } from './environment.ts'
 import { HostProcess } from './host-process.ts'
 import { killUntilGone } from './kill-until-gone.js'
-import type { FromHost, HostOutput, HostSpec, StreamName, Tail, ToHost } from './messages.ts'
+import type { FromHost, HostOutput, HostSpec, StreamName, Tail, ToHost, TreeIdentity } from './messages.ts'
 import { membersOf, processRow, ProcessTable, sendSignal, TREE_VARIABLE } from './process-table.js'
 import { resolveExecutable } from './resolve-executable.ts'
 import { endStrays } from './stray-processes.js'
-import { type OutputMode, type ProcessHandle, SpawnError, type SpawnSpec, type Subprocesses } from './subprocess.ts'
+import {
+  type OutputMode,
+  type ProcessHandle,
+  ProcessLostError,
+  SpawnError,
+  type SpawnSpec,
+  type Subprocesses
+} from './subprocess.ts'
 import { TreeHandle } from './tree-handle.ts'
 import { treeMark } from './tree-mark.js'
 
@@ -17,12 +24,16 @@ import { treeMark } from './tree-mark.js'
 const MAX_TIMER_MS = 2_147_483_647
 /** What disposal waits beyond a tree's own grace: a process in the kernel may not even heed SIGKILL. */
 const DISPOSE_SLACK_MS = 5_000
+/** Far more than it ever takes, on the busiest machine: with it go all commands that run. */
+const MAX_HOST_SILENCE_MS = 20_000
 
 export interface ManagedTreesOptions {
   /** Names the server's processes: a later server on the same data directory can end what this one left when it died. */
   dataDirectory: string
   /** Where the private directory for spilled output is made; the system's temporary directory by default. */
   spillRoot?: string
+  /** How long the process that owns the others may give no sign while it has something to do; then it is replaced. */
+  maxHostSilenceMs?: number
 }
 
 /**
@@ -36,13 +47,15 @@ export class ManagedTrees implements Subprocesses {
   #lastTree = randomInt(2 ** 22)
   readonly #start = processRow(process.pid)?.start ?? ''
   readonly #spillDirectory: string
+  readonly #maxHostSilenceMs: number
   readonly #live = new Map<number, TreeHandle>()
   readonly #requests = new Map<number, (answer: never) => void>()
   #host: HostProcess | undefined
   #nextId = 1
   #disposal: Promise<void> | undefined
 
-  constructor({ dataDirectory, spillRoot = tmpdir() }: ManagedTreesOptions) {
+  constructor({ dataDirectory, spillRoot = tmpdir(), maxHostSilenceMs = MAX_HOST_SILENCE_MS }: ManagedTreesOptions) {
+    this.#maxHostSilenceMs = maxHostSilenceMs
     this.#directory = createHash('sha256').update(resolve(dataDirectory)).digest().readUIntBE(0, 3) >>> 6
     this.#spillDirectory = join(spillRoot, `toolwright-output-${process.pid}-${randomBytes(8).toString('hex')}`)
   }
@@ -61,7 +74,7 @@ export class ManagedTrees implements Subprocesses {
     checkSpec(spec)
     this.prepare()
     const id = this.#nextId++
-    const marker = treeMark({ directory: this.#directory, server: process.pid, tree: ++this.#lastTree })
+    const marker = this.#nextMark()
     const handle = new TreeHandle(id, marker, spec, { post: (message) => this.#post(message), read: this.#read })
     this.#live.set(id, handle)
     this.#post({ type: 'spawn', spec: this.#hostSpec(id, marker, spec) })
@@ -91,13 +104,18 @@ export class ManagedTrees implements Subprocesses {
     const survivors = (await Promise.all(ends)).flatMap((isGone, at) => (isGone ? [] : [handles[at]!]))
     const host = this.#host
     this.#host = undefined
-    await host?.end()
     this.#forgetRequests()
+    // Where some are left the host may just be stuck.
+    const areGone = await this.#abandon(host, survivors, new Error('it was stuck when the server stopped'))
     rmSync(this.#spillDirectory, { recursive: true, force: true })
-    if (survivors.length > 0) {
+    if (!areGone) {
       const errors = survivors.map(({ pid }) => new Error(`the process tree of pid ${pid} could not be ended`))
       throw new AggregateError(errors, 'not every process tree could be ended')
     }
+  }
+
+  #nextMark(): string {
+    return treeMark({ directory: this.#directory, server: process.pid, tree: ++this.#lastTree })
   }
 
   #hostSpec(id: number, marker: string, spec: SpawnSpec): HostSpec {
@@ -140,8 +158,9 @@ export class ManagedTrees implements Subprocesses {
 
   #openHost(): HostProcess {
     const host: HostProcess = new HostProcess({
-      marker: treeMark({ directory: this.#directory, server: process.pid, tree: 0 }),
+      marker: this.#nextMark(),
       spillDirectory: this.#spillDirectory,
+      maxSilenceMs: this.#maxHostSilenceMs,
       onMessage: (message) => {
         if (this.#host === host) this.#receive(message)
       },
@@ -152,7 +171,7 @@ export class ManagedTrees implements Subprocesses {
     return host
   }
 
-  #receive(message: FromHost): void {
+  #receive(message: Exclude<FromHost, { type: 'pong' }>): void {
     if (message.type === 'window') this.#answer(message.request, message.tail)
     else if (message.type === 'closed') this.#live.delete(message.id)
     else {
@@ -166,28 +185,35 @@ export class ManagedTrees implements Subprocesses {
     if (!isAwaited) this.#host?.unref()
   }
 
-  /** The host died: nobody watches its processes any more, so they go, and the next spawn starts a new one. */
+  /** The host died or is stuck: nobody watches its processes any more, so they go, and the next spawn starts a new one. */
   async #lose(host: HostProcess, cause: Error): Promise<void> {
     this.#host = undefined
     this.#forgetRequests()
-    await host.end()
-    const lost = [...this.#live.values()]
-    const running = lost.filter(({ isGone }) => !isGone)
-    const table = new ProcessTable({ since: this.#start })
-    if (running.length > 0) {
-      await killUntilGone(() => {
-        const rows = table.look()
-        // Also those whose start was never told, since the host died just then: their marks are known.
-        const members = running.flatMap(({ pid, start, marker }) => membersOf(rows, { pid, start, marker }))
-        for (const row of members) sendSignal(row.pid, 'SIGKILL')
-        return members.length
-      })
-    }
-    const error = new SpawnError(`the process that owns the others failed: ${cause.message}`, { cause })
-    for (const handle of lost) {
-      handle.fail(error)
+    await this.#abandon(host, [...this.#live.values()], cause)
+  }
+
+  /** Ends a host, and then by itself what is left of these trees. True when all of that is gone. */
+  async #abandon(host: HostProcess | undefined, handles: readonly TreeHandle[], cause: Error): Promise<boolean> {
+    await host?.end()
+    const running = handles.filter(({ isGone }) => !isGone)
+    // Also those whose start was never told are found, by their marks; until it becomes its program, a child has the mark of its host.
+    const trees = [...running, ...(host === undefined ? [] : [{ pid: -1, start: '', marker: host.marker }])]
+    const areGone = running.length === 0 || (await this.#killTrees(trees))
+    for (const handle of handles) {
+      handle.fail(new ProcessLostError(cause))
       this.#live.delete(handle.id)
     }
+    return areGone
+  }
+
+  #killTrees(trees: readonly TreeIdentity[]): Promise<boolean> {
+    const table = new ProcessTable({ since: this.#start })
+    return killUntilGone(() => {
+      const rows = table.look()
+      const members = trees.flatMap((tree) => membersOf(rows, tree))
+      for (const row of members) sendSignal(row.pid, 'SIGKILL')
+      return members.length
+    })
   }
 
   #forgetRequests(): void {

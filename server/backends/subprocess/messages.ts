@@ -11,6 +11,8 @@ export type ToHost =
   | { type: 'stdin'; id: number; data: Uint8Array | null }
   /** So many bytes of a piped stream were taken by its reader. */
   | { type: 'taken'; id: number; stream: StreamName; bytes: number }
+  /** Answered at once, by `pong`: see silence-watch.ts. */
+  | { type: 'ping' }
 
 /** A SpawnSpec as data, with the whole environment. */
 export interface HostSpec {
@@ -52,6 +54,7 @@ export type FromHost =
   | { type: 'chunk'; id: number; stream: StreamName; data: Uint8Array }
   | { type: 'end'; id: number; stream: StreamName }
   | { type: 'stdin-taken'; id: number; error?: string }
+  | { type: 'pong' }
 
 export type TailMap = { stdout?: Tail; stderr?: Tail }
 

@@ -87,7 +87,10 @@ export interface ProcessHandle {
   readonly pid: number
   /** Settles when the leader runs (its pid) or could not be started (−1); never rejects. */
   readonly started: Promise<number>
-  /** The leader's facts, once it ended and its output is complete. Rejects with SpawnError when nothing was started. */
+  /**
+   * The leader's facts, once it ended and its output is complete. Rejects with SpawnError when nothing was started, with
+   * ProcessLostError when nobody knows.
+   */
   readonly done: Promise<ExitFacts>
   /** Present for a collected stream. */
   readonly collected: { readonly stdout?: CollectedOutput; readonly stderr?: CollectedOutput }
@@ -121,6 +124,16 @@ export interface Subprocesses {
 export class SpawnError extends CodedError {
   constructor(message: string, options?: ErrorOptions) {
     super('SPAWN_FAILED', message, options)
+  }
+}
+
+/**
+ * The process that owns the others ended, or was stuck and is replaced: whether the program was started is not known, and nothing of it
+ * runs any more.
+ */
+export class ProcessLostError extends SpawnError {
+  constructor(cause: Error) {
+    super(`the process that owns the others failed: ${cause.message}`, { cause })
   }
 }
 

@@ -98,7 +98,7 @@ export class TreeHandle implements ProcessHandle {
   }
 
   /** Takes a message of the host about this tree. */
-  receive(message: Exclude<FromHost, { type: 'window' | 'closed' }>): void {
+  receive(message: Exclude<FromHost, { type: 'window' | 'closed' | 'pong' }>): void {
     switch (message.type) {
       case 'started':
         this.pid = message.pid

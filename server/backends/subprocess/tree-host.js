@@ -51,6 +51,8 @@ process.on('message', (/** @type {ToHost} */ message) => {
     }
     case 'taken':
       return trees.get(message.id)?.taken(message.stream, message.bytes)
+    case 'ping':
+      return post({ type: 'pong' })
   }
 })
 

@@ -25,8 +25,8 @@ describe('pwsh (backends.md §3.3)', () => {
     const failed = await invoke('pwsh', { command: 'printf é; printf no >&2; exit 3', description: 'Fail' })
     expect(failed).toMatchObject({ isError: false })
     expect(failed.content).toEqual([{ type: 'text', text: 'é\n[stderr]\nno\n[exit code: 3]' }])
-    const late = await invoke('pwsh', { command: 'echo hi; sleep 60', description: 'x', timeoutMs: 700 })
-    expect(late.content[0].text).toBe('hi\n[timed out after 700ms]\n[killed by signal: SIGTERM]')
+    const late = await invoke('pwsh', { command: 'echo hi; sleep 60', description: 'x', timeoutMs: 1500 })
+    expect(late.content[0].text).toBe('hi\n[timed out after 1500ms]\n[killed by signal: SIGTERM]')
     expect(await invoke('pwsh', { command: ' ', description: 'x' })).toMatchObject({ isError: true })
     expect((await invoke('bash', { command: 'true', description: 'x' })).error.info.code).toBe('UNKNOWN_TOOL')
 
