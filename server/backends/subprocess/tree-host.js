@@ -1,4 +1,5 @@
-import { rmSync } from 'node:fs'
+import { closeSync, rmSync } from 'node:fs'
+import { inheritableDescriptors } from './inheritable-descriptors.js'
 import { killUntilGone } from './kill-until-gone.js'
 import { ProcessTree } from './process-tree.js'
 import { TreeWatch } from './tree-watch.js'
@@ -9,6 +10,8 @@ import { TreeWatch } from './tree-watch.js'
  */
 
 /** @import { FromHost, ToHost } from './messages.ts' */
+
+for (const descriptor of inheritableDescriptors()) closeSync(descriptor)
 
 const [, , spillDirectory = ''] = process.argv
 /** @type {Map<number, ProcessTree>} */

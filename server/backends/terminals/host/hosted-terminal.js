@@ -1,6 +1,7 @@
 import { readSync, statSync } from 'node:fs'
 import { constants } from 'node:os'
 import { spawn } from 'node-pty'
+import { inheritableDescriptors } from '../../subprocess/inheritable-descriptors.js'
 import { processRow, TREE_VARIABLE } from '../../subprocess/process-table.js'
 import { ControlFilter } from './control-filter.js'
 import { endTerminal, hostMarker } from './end-processes.js'
@@ -58,7 +59,7 @@ export class HostedTerminal {
     const { id, argv, cwd, env, rows, cols, limits } = spec
     this.spec = spec
     if (!isDirectory(cwd)) throw new Error(`the working directory ${JSON.stringify(cwd)} is not there`)
-    const [file, ...args] = argv
+    const [file, ...args] = closingOthers(argv)
     this.#transcript = new Transcript(limits)
     this.#live = new LiveOutput(this.#transcript, limits.liveBytesPerSecond, (text, offset) =>
       post({ type: 'output', id, offset, text })
@@ -251,6 +252,17 @@ function readRest(fd, take) {
   } catch {
     // EIO is the end; EAGAIN is nothing more from what the shell left running.
   }
+}
+
+/**
+ * The command line that closes what else the shell would get: node-pty leaves the other ends of all terminals open, and who has one reads
+ * what is shown there and types what they like. Only bash can name a descriptor of several digits; privileged, it reads no file first.
+ * @param {PtySpec['argv']} argv
+ * @returns {PtySpec['argv']}
+ */
+function closingOthers(argv) {
+  const closings = inheritableDescriptors().map((descriptor) => `${descriptor}>&-`)
+  return closings.length === 0 ? argv : ['/bin/bash', '-p', '-c', `exec "$@" ${closings.join(' ')}`, 'bash', ...argv]
 }
 
 /** @param {number} number */
