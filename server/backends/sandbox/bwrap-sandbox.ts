@@ -1,4 +1,4 @@
-import type { Subprocesses } from '../subprocess/subprocess.ts'
+import { ProcessLostError, type Subprocesses } from '../subprocess/subprocess.ts'
 import { bwrapArguments, type MountOptions, type SandboxLimits } from './bwrap-arguments.ts'
 import {
   type ConfineOptions,
@@ -77,7 +77,10 @@ export class BwrapSandbox implements Sandbox {
       const { dataDirectory, hiddenPaths = [], limits } = options
       const mounts = { dataDirectory, hiddenPaths, limits, canDisableUserns, uid: isRoot ? uid : undefined }
       const sandbox = new BwrapSandbox(options, programs, mounts)
-      const failure = await sandbox.#probe({ mode: 'read-only', workspaceRoot: '/usr' })
+      const failure = await sandbox.#probe({ mode: 'read-only', workspaceRoot: '/usr' }).catch((error: unknown) => {
+        // Nothing is known of the sandbox: the weaker form is no way out.
+        throw new SandboxError(`bwrap could not be tried: ${(error as Error).message}`, { cause: error })
+      })
       if (failure === undefined) return sandbox
       failures.push(failure)
     }
@@ -123,10 +126,13 @@ export class BwrapSandbox implements Sandbox {
     const isWritable = mode === 'workspace-write'
     const test = isWritable ? `[ -w "$0" ] && [ -x "$0" ]` : `[ -x "$0" ]`
     // Asked as the user itself: access lists and closed directories on the way count too.
-    const { exitCode } = await this.#run([...this.#asUser(), '/bin/sh', '-c', test, workspaceRoot])
+    const { exitCode, stderr } = await this.#run([...this.#asUser(), '/bin/sh', '-c', test, workspaceRoot])
     if (exitCode !== 0) {
       const who = this.uid === undefined ? 'the server' : `the sandbox's user (uid ${this.uid})`
-      throw new SandboxError(`${who} cannot ${isWritable ? 'write in' : 'enter'} the workspace ${workspaceRoot}`)
+      const what = `${isWritable ? 'write in' : 'enter'} the workspace ${workspaceRoot}`
+      if (exitCode === 1 && stderr === '') throw new SandboxError(`${who} cannot ${what}`)
+      const end = stderr.trim() || `the test ended with ${exitCode}`
+      throw new SandboxError(`whether ${who} can ${what} could not be found out: ${end}`)
     }
     this.#usable.add(key)
   }
@@ -159,6 +165,7 @@ export class BwrapSandbox implements Sandbox {
     return stderr.trim().split('\n')[0] || `it ended with ${exitCode}`
   }
 
+  /** Rejects with ProcessLostError alone. */
   async #run(argv: readonly string[], env: Confined['env'] = {}): Promise<{ exitCode: number | null; stderr: string }> {
     const handle = this.#options.subprocesses.spawn({
       argv: argv as [string, ...string[]],
@@ -174,6 +181,8 @@ export class BwrapSandbox implements Sandbox {
       const { exitCode } = await handle.done
       return { exitCode, stderr: (await handle.collected.stderr?.readFrom(0))?.text ?? '' }
     } catch (error) {
+      // That says nothing of the sandbox or the workspace.
+      if (error instanceof ProcessLostError) throw error
       return { exitCode: null, stderr: String(error) }
     }
   }

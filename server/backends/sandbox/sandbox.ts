@@ -49,13 +49,16 @@ export interface Sandbox {
   /** Its mechanism, as `bwrap`. */
   readonly name: string
   readonly enforcement: 'full' | 'partial'
-  /** Rejects with SandboxError when the backend cannot give this workspace to commands; what was found usable is not asked again. */
+  /**
+   * Rejects with SandboxError when the backend cannot give this workspace to commands, with SpawnError when it could not find out; what was
+   * found usable is not asked again.
+   */
   assertUsable(policy: SandboxPolicy): Promise<void>
   /** The wrapped command line. Never to be called for `danger-full-access`: throws then. */
   confine(argv: readonly [string, ...string[]], policy: SandboxPolicy, options: ConfineOptions): Confined
   /** What the end looks like. A `runner-failure` is to be confirmed by `isBroken`, for a command can say the same words. */
   classify(end: SandboxedEnd): EndKind
-  /** Runs `true` under the policy: whether it is the sandbox that fails. */
+  /** Runs `true` under the policy: whether it is the sandbox that fails. Rejects with SpawnError when it could not find out. */
   isBroken(policy: SandboxPolicy): Promise<boolean>
 }
 

@@ -20,7 +20,7 @@ export class BackgroundProcess implements BackgroundCommand {
 
   /**
    * `endMs` is how long a tree that is being ended is waited for. `judge` tells, once the command is done, what is known of its sandbox;
-   * it never rejects.
+   * where it rejects, nothing is known of the command either.
    */
   constructor(spawn: () => ProcessHandle, endMs: number, judge?: (handle: ProcessHandle) => Promise<SandboxFacts>) {
     this.#endMs = endMs

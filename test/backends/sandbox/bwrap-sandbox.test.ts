@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -9,6 +9,9 @@ import { SandboxError, type SandboxMode } from '../../../server/backends/sandbox
 import type { SandboxLimits } from '../../../server/backends/sandbox/bwrap-arguments.ts'
 import { SandboxShell } from '../../../server/backends/shell/sandbox-shell.ts'
 import type { ShellRunResult } from '../../../server/backends/shell/shell.ts'
+import { ManagedTrees } from '../../../server/backends/subprocess/managed-trees.ts'
+import { processRow, readProc } from '../../../server/backends/subprocess/process-table.js'
+import { ProcessLostError } from '../../../server/backends/subprocess/subprocess.ts'
 import { processesWith, uniqueSleep } from '../../helpers/processes.ts'
 import { sandboxGround, sandboxUid, testLimits } from '../../helpers/sandbox.ts'
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts'
@@ -35,6 +38,12 @@ async function open(limits?: Partial<SandboxLimits>, more: Partial<BwrapOptions>
   }
   return { shell, workspace, run }
 }
+
+/** The processes that start others for this one. */
+const hostPids = (): number[] =>
+  readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => processRow(pid)?.parent === process.pid && readProc(`/proc/${pid}/cmdline`)?.includes('tree-host'))
 
 const textOf = ({ stdout, stderr }: ShellRunResult): string => stdout.text + stderr.text
 
@@ -247,7 +256,7 @@ describe.skipIf(probed instanceof SandboxError)('a command in bwrap', { timeout:
 
   it('is told to end before it is ended', async () => {
     const { run } = await open()
-    const tidy = await run(`trap 'echo tidy; exit 3' TERM; while :; do sleep .05; done`, 'workspace-write', 700)
+    const tidy = await run(`trap 'echo tidy; exit 3' TERM; while :; do sleep .05; done`, 'workspace-write', 1500)
     expect(tidy).toMatchObject({ timedOut: true, exitCode: 3, stdout: { text: 'tidy\n' } })
     expect(await run('sleep 60', 'workspace-write', 700)).toMatchObject({
       timedOut: true,
@@ -282,6 +291,29 @@ describe.skipIf(probed instanceof SandboxError)('a command in bwrap', { timeout:
       await expect(usable(ground.directory('of-root'))).rejects.toThrow(/cannot write in the workspace/)
     }
     await expect(usable(ground.workspace('fine'))).resolves.toBeUndefined()
+  })
+
+  it('blames neither the workspace nor itself when the process that starts others dies, and works with the next', async () => {
+    const others = new Set(hostPids())
+    const trees = new ManagedTrees({ dataDirectory: ground.dataDirectory })
+    onTestFinished(() => trees.dispose())
+    const sandbox = await ground.open({}, { subprocesses: trees })
+    const policy = { mode: 'workspace-write' as const, workspaceRoot: ground.workspace('asked') }
+    const lost = { code: 'SPAWN_FAILED', message: 'the process that owns the others failed: it ended with SIGKILL' }
+    for (const ask of [() => sandbox.assertUsable(policy), () => sandbox.isBroken(policy)]) {
+      trees.prepare()
+      for (const pid of hostPids()) if (!others.has(pid)) process.kill(pid, 'SIGKILL')
+      await expect(ask()).rejects.toMatchObject(lost)
+    }
+    await expect(sandbox.assertUsable(policy)).resolves.toBeUndefined()
+    expect(await sandbox.isBroken(policy)).toBe(false)
+    const dying = {
+      resolveExecutable: (name: string) => trees.resolveExecutable(name),
+      spawn: () => ({ done: Promise.reject(new ProcessLostError(new Error('it ended'))) })
+    } as unknown as ManagedTrees
+    await expect(ground.open({}, { subprocesses: dying })).rejects.toThrow(
+      new SandboxError('bwrap could not be tried: the process that owns the others failed: it ended')
+    )
   })
 
   it('SANDBOX_UNAVAILABLE when the sandbox fails later; nothing ran', async () => {
