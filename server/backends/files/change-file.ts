@@ -63,6 +63,9 @@ export async function changeFile<T>(
       throw systemCodeOf(error) === 'EEXIST' ? isThere(displayPath) : error
     })
     return { ...result, operation: stats === undefined ? 'create' : 'update', version }
+  } catch (error) {
+    await directory.takeBack()
+    throw error
   } finally {
     await file?.close()
     await directory.close()

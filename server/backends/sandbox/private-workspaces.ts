@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { chmod, chown, mkdir, stat } from 'node:fs/promises'
+import { chmod, chown, mkdir, rmdir, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Subprocesses } from '../subprocess/subprocess.ts'
 
@@ -24,18 +24,28 @@ export class PrivateWorkspaces {
 
   /** The canonical directory, made empty when the session has none yet. `undefined` is whoever has no session. */
   async directoryOf(session: string | undefined): Promise<string> {
-    this.#opened ??= this.#openRoot()
+    this.#opened ??= this.#openRoot().catch((error: unknown) => {
+      // A full disk, say: the next one tries again.
+      this.#opened = undefined
+      throw error
+    })
     await this.#opened
     const directory = this.#directory(session)
-    try {
-      await mkdir(directory, { mode: 0o700 })
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    }
+    let isNew = true
+    await mkdir(directory, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error
+      isNew = false
+    })
     const { uid } = this.#options
-    // Also of one that is there: the server may have died between the two.
-    if (uid !== undefined) await chown(directory, uid, uid)
-    return directory
+    if (uid === undefined) return directory
+    try {
+      // Also of one that is there: the server may have died between the two.
+      await chown(directory, uid, uid)
+      return directory
+    } catch (error) {
+      if (isNew) await rmdir(directory).catch(() => {})
+      throw error
+    }
   }
 
   /** Removes a session's directory with all that is in it. */

@@ -499,6 +499,57 @@ describe('abort', () => {
   })
 })
 
+describe('directories that were made for a file', () => {
+  it('are gone when it comes to nothing, those that were there are not', async () => {
+    const { cwd, write } = open()
+    mkdirSync(join(cwd, 'there/empty'), { recursive: true })
+    const late = new AbortController()
+    const aborting: ChangeOptions = {
+      signal: late.signal,
+      guard: () => {
+        late.abort()
+        return { kind: 'createIfAbsent' }
+      }
+    }
+    expect(await codeOf(write('there/a/b/c/f', 'x', aborting))).toBe('FS_ABORTED')
+    expect(await codeOf(write('there/a/b/f', '\ud83d'))).toBe('FS_NOT_TEXT')
+    expect(await codeOf(write(`a/b/${'n'.repeat(300)}/f`, 'x'))).toBe('FS_NOT_FOUND')
+    expect(await codeOf(write(`a/b/${'n'.repeat(300)}`, 'x'))).toBe('FS_NOT_FOUND')
+    expect(await codeOf(write('there/empty/f', '\ud83d'))).toBe('FS_NOT_TEXT')
+    expect([names(cwd), names(join(cwd, 'there')), names(join(cwd, 'there/empty'))]).toEqual([['there'], ['empty'], []])
+  })
+
+  it('stay when somebody else has come to use them', async () => {
+    const { cwd, resolve, files, write, get } = open()
+    const put = async () => {
+      writeFileSync(join(cwd, 'a/mine'), '')
+      return Promise.reject(new Error('no'))
+    }
+    await expect(changeFile(await resolve('a/b/f'), { needsPrior: false, make: put }, {})).rejects.toThrow('no')
+    expect([names(cwd), names(join(cwd, 'a'))]).toEqual([['a'], ['mine']])
+    for (let round = 0; round < 30; round++) {
+      const [failing, target] = [await resolve(`r${round}/sub/f`), await resolve(`r${round}/sub/g`)]
+      const outcomes = Promise.all([codeOf(files.writeText(failing, '\ud83d')), codeOf(files.writeText(target, 'x'))])
+      expect(await outcomes).toEqual(['FS_NOT_TEXT', 'done'])
+      expect(get(`r${round}/sub/g`)).toBe('x')
+    }
+    expect(await codeOf(write('a/b/f', 'x'))).toBe('done')
+  })
+
+  it('S11 are not looked for where a link leads by then', async () => {
+    const { base, cwd, resolve } = open()
+    mkdirSync(join(base, 'outside/made'), { recursive: true })
+    mkdirSync(join(cwd, 'dir'))
+    const make = () => {
+      renameSync(join(cwd, 'dir'), join(cwd, 'real'))
+      symlinkSync(join(base, 'outside'), join(cwd, 'dir'))
+      return Promise.reject(new Error('no'))
+    }
+    await expect(changeFile(await resolve('dir/made/f'), { needsPrior: false, make }, {})).rejects.toThrow('no')
+    expect([names(join(base, 'outside')), names(join(cwd, 'real'))]).toEqual([['made'], []])
+  })
+})
+
 describe('fences', () => {
   it('keep changes from what may not be read: a change answers with what was before', async () => {
     const { base, cwd, write, edit } = open()
