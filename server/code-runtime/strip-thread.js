@@ -1,8 +1,26 @@
 /** The thread of the type stripper (strip-types.ts): a wasm instance that one deeply nested program may ruin for good. */
 import { parentPort } from 'node:worker_threads'
-import { transformSync } from '@swc/wasm-typescript'
+import { withMemoryLimit } from './wasm-memory-limit.js'
 
 /** @import { StripAnswer } from './strip-types.ts' */
+
+/** A megabyte of the worst programs that were tried takes 150 MB. An allocation beyond this ruins the instance. */
+const maxWasmBytes = 256 * 1024 * 1024
+/** The memory of an instance never shrinks; with 50 kB of program it is some 5 MB. */
+const wornAtBytes = 32 * 1024 * 1024
+
+const { Module } = WebAssembly
+class LimitedModule extends Module {
+  /** @param {Uint8Array} bytes */
+  constructor(bytes) {
+    super(withMemoryLimit(bytes, maxWasmBytes))
+  }
+}
+Object.defineProperty(WebAssembly, 'Module', { value: LimitedModule })
+const stripper = await import('@swc/wasm-typescript')
+const { transformSync } = stripper
+const { memory } = /** @type {{ __wasm: { memory: { buffer: ArrayBuffer } } }} */ (/** @type {unknown} */ (stripper))
+  .__wasm
 
 const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPort)
 const head = 'async function program() {\n'
@@ -32,5 +50,8 @@ function report(error) {
 
 // The first call costs 30 to 100 ms.
 strip('const warm: number = 1')
-port.on('message', (/** @type {string} */ program) => port.postMessage(strip(program)))
+port.on('message', (/** @type {string} */ program) => {
+  const answer = strip(program)
+  port.postMessage({ ...answer, isWorn: memory.buffer.byteLength > wornAtBytes })
+})
 port.postMessage({ type: 'ready' })

@@ -1,12 +1,16 @@
 import { Worker } from 'node:worker_threads'
 import { isPlainJavaScript } from './plain-javascript.ts'
 
-/** What the stripper's thread answers: `broken` means that its instance can no longer be trusted. */
-export type StripAnswer =
+/**
+ * What the stripper's thread answers: `broken` means that its instance can no longer be trusted, `isWorn` that it holds more memory than
+ * it should keep.
+ */
+export type StripAnswer = { isWorn?: boolean } & (
   | { type: 'ready' }
   | { type: 'code'; code: string }
   | { type: 'refused'; message: string }
   | { type: 'broken' }
+)
 
 export type Stripped = { code: string } | { refusal: string }
 
@@ -73,7 +77,7 @@ export class TypeStripper {
     }
     this.#current = job
     this.#thread?.postMessage(job.program)
-    this.#timer = setTimeout(() => this.#failCurrent(), deadlineMs)
+    this.#timer = setTimeout(() => this.#failCurrent(true), deadlineMs)
   }
 
   #answer(answer: StripAnswer): void {
@@ -81,16 +85,20 @@ export class TypeStripper {
     if (answer.type === 'ready') this.#isReady = true
     else if (answer.type === 'broken') return this.#failCurrent()
     else this.#settleCurrent(answer.type === 'code' ? { code: answer.code } : { refusal: answer.message })
-    this.#next()
+    if (answer.isWorn === true) this.#replaceThread()
+    else this.#next()
   }
 
-  #failCurrent(): void {
+  #failCurrent(isLate = false): void {
     const job = this.#current
     this.#current = undefined
-    if (job?.isRetried) job.settle({ refusal: 'SyntaxError: the program is too deeply nested to parse.' })
-    else if (job !== undefined) {
+    if (job?.isRetried) {
+      job.settle({ refusal: `SyntaxError: the program is too ${isLate ? 'complex' : 'deeply nested'} to parse.` })
+    } else if (job !== undefined) {
       job.isRetried = true
-      this.#queue.unshift(job)
+      // What was only slow needs no fresh instance, and those behind it have waited long enough.
+      if (isLate) this.#queue.push(job)
+      else this.#queue.unshift(job)
     }
     this.#replaceThread()
   }

@@ -36,6 +36,19 @@ describe('the type stripper (§7)', { timeout: 60_000 }, () => {
     expect(answers.at(-1)).toEqual({ code: 'return 3' })
   })
 
+  it('gives back the memory that a large program took, and serves the next', async () => {
+    let threads = 0
+    const note = () => (threads += 1)
+    process.on('worker', note)
+    try {
+      await expect(stripper.strip(`const f = (${'a: b,'.repeat(140_000)}) => {}`)).resolves.toHaveProperty('code')
+      await expect(stripper.strip('const x: 1 = 1')).resolves.toEqual({ code: 'const x    = 1' })
+      expect(threads).toBeGreaterThan(0)
+    } finally {
+      process.off('worker', note)
+    }
+  })
+
   it('answers what is waiting when it is disposed, and then takes nothing', async () => {
     const own = new TypeStripper()
     const waiting = own.strip('return 1')
