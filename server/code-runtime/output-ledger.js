@@ -8,7 +8,10 @@ import { hasTooManyValues, maxValues } from './json-text.js'
 /** @import { FailureKind } from './code-runtime.ts' */
 /** @import { Outcome, SettledRun } from './keeper/messages.ts' */
 
-/** An entry costs memory beside its bytes: 22 million empty ones would stay below the default limit. */
+/**
+ * Log entries, and pieces that come past the console. Each costs memory and time beside its bytes: 22 million empty entries would stay
+ * below the default limit.
+ */
 export const maxLogEntries = 1_000_000
 /** What comes past the console may come a byte at a time: pieces are joined, or 64 MiB of them would take gigabytes. */
 const joinEvery = 4_096
@@ -90,7 +93,8 @@ export class OutputLedger {
   /** Bytes that went past the console, per stream: one entry each, after the ordered ones (code-mode.md §6). */
   #raw = { stdout: new RawText(), stderr: new RawText() }
   #bytes = 2
-  #entries = 0
+  #hasEntry = false
+  #pieces = 0
   #limit
   #isOver = false
 
@@ -136,15 +140,16 @@ export class OutputLedger {
     }
     return this.#overLimit(
       logs,
-      this.#entries > maxLogEntries ? `${maxLogEntries} log entries` : `maxOutputBytes (${this.#limit} bytes)`
+      this.#pieces > maxLogEntries ? `${maxLogEntries} log entries` : `maxOutputBytes (${this.#limit} bytes)`
     )
   }
 
   /** @param {number} bytes @param {boolean} isEntry */
   #charge(bytes, isEntry) {
-    this.#bytes += bytes + (isEntry && this.#entries > 0 ? 1 : 0)
-    if (isEntry) this.#entries += 1
-    this.#isOver = this.#bytes > this.#limit || this.#entries > maxLogEntries
+    this.#bytes += bytes + (isEntry && this.#hasEntry ? 1 : 0)
+    this.#hasEntry ||= isEntry
+    this.#pieces += 1
+    this.#isOver = this.#bytes > this.#limit || this.#pieces > maxLogEntries
   }
 
   /** The diagnostic comes first, then as much of the logs as still fits. @param {string[]} logs @param {string} excess @returns {SettledRun} */

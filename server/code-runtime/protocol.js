@@ -23,12 +23,13 @@ const maxHeaderUnits = 65_536
 
 /**
  * Headers that are a fixed head, one text and a bracket.
- * @type {[head: string, (text: string) => WorldFrame][]}
+ * @type {[head: string, (text: string) => WorldFrame | undefined][]}
  */
 const textFrames = [
   ['["log",', (text) => ({ type: 'log', text })],
-  ['["raw","stdout",', (text) => ({ type: 'raw', stream: 'stdout', text })],
-  ['["raw","stderr",', (text) => ({ type: 'raw', stream: 'stderr', text })],
+  // No text at all is not said: it would cost nothing of the output limit.
+  ['["raw","stdout",', (text) => (text === '' ? undefined : { type: 'raw', stream: 'stdout', text })],
+  ['["raw","stderr",', (text) => (text === '' ? undefined : { type: 'raw', stream: 'stderr', text })],
   ['["failed","exception",', (message) => ({ type: 'failed', kind: 'exception', message })],
   ['["failed","invalid-output",', (message) => ({ type: 'failed', kind: 'invalid-output', message })],
   ['["failed","output-limit",', (message) => ({ type: 'failed', kind: 'output-limit', message })]
@@ -60,8 +61,6 @@ export function parseWorldFrame(text) {
       return { type, value: body }
     case 'exit':
       return isWhole(first) ? { type, code: first } : undefined
-    case 'busy':
-      return typeof first === 'number' && first >= 0 ? { type, ms: first } : undefined
     case 'memory':
     case 'ready':
     case 'started':

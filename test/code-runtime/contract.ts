@@ -467,6 +467,18 @@ export function describeContract(open: Open, cannot: Readonly<Record<string, str
       })
     })
 
+    check('many entries, many calls in turn and at once, refused ones, and much text are no flood', async () => {
+      const program = `const text = 'x'.repeat(1_000_000)
+        for (let n = 0; n < 20_000; n += 1) console.log(n)
+        for (let n = 0; n < 20_000; n += 1) Object.getPrototypeOf(process.stdout).write.call(process.stdout, n % 2 ? '.' : '')
+        for (let n = 0; n < 300; n += 1) await tools.mirror(n)
+        const atOnce = await Promise.all(Array.from({ length: 12_000 }, () => tools.mirror(1).catch(() => 1)))
+        return [atOnce.length, (await tools.mirror(text)).length, text.repeat(5)]`
+      const { value, logs, error } = await run(program)
+      expect([error, logs.length, logs.at(-1)?.length]).toEqual([undefined, 20_001, 10_000])
+      expect(value).toEqual([12_000, 1_000_000, 'x'.repeat(5_000_000)])
+    })
+
     check('one at a time, one waiting, and no more', () =>
       using({ maxConcurrentRuns: 1, maxQueuedRuns: 1, spareWorlds: 1 }, async (own) => {
         const stop = new AbortController()

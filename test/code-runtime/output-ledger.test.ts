@@ -117,4 +117,13 @@ describe('the ledger (§10)', () => {
     const { logs, error } = ledger.settle({ type: 'value', text: undefined })
     expect([logs.length, error?.kind]).toEqual([maxLogEntries, 'output-limit'])
   })
+
+  it('takes no more than a million pieces past the console', () => {
+    const ledger = new OutputLedger(1e9)
+    for (let count = 0; count < maxLogEntries; count += 1) ledger.addRaw('stdout', 'x')
+    expect(ledger.isOver).toBe(false)
+    ledger.addRaw('stderr', 'x')
+    const { logs, error } = ledger.settle({ type: 'value', text: undefined })
+    expect([logs.length, error?.kind, error?.message]).toEqual([2, 'output-limit', expect.stringContaining('1000000')])
+  })
 })

@@ -80,8 +80,9 @@ describe('frames of a world (§8)', () => {
       '["failed","abort","x"]',
       '["failed","toString","x"]',
       '["failed","exception",{}]',
-      '["busy","1"]',
-      '["busy",-1]',
+      '["busy",1]',
+      '["raw","stdout",""]',
+      '["raw","stderr",""]',
       '["exit","0"]',
       '["__proto__"]'
     )

@@ -18,6 +18,12 @@ const maxUnreadBytes = 2 * maxFrameBytes
 const maxRelayFrameBytes = 1024 * 1024
 /** A thread's end is told in two frames. */
 const mostLastFrames = 2
+/** How busy it is, a relay tells half as often at most, save for what a busy machine has kept back. */
+const leastReportMs = 25
+const reportsAhead = 100
+const busyReport = /^\["busy",(\d+(?:\.\d+)?)\]$/
+/** With more frames than these at once a world waits for the others' turn: a pipe may hold thousands, and is read over and over. */
+const framesPerTurn = 128
 /** Where V8 begins its report of an out-of-memory crash, which names the server's files. */
 const crashReport = /\n?(<--- Last few GCs --->|#\n# Fatal |FATAL ERROR: )/
 
@@ -28,6 +34,8 @@ export class ChildWorld {
   #user
   #maxBytes
   #busyMs = 0
+  #busyReports = 0
+  #openedAt = performance.now()
   /** The processes of the world that were seen, with their start. @type {Map<number, string>} */
   #seen = new Map()
   #walkedAt = 0
@@ -77,11 +85,6 @@ export class ChildWorld {
     if (pipe && pipe.writableLength > maxUnreadBytes) this.#killAll()
   }
 
-  /** @param {number} ms */
-  setBusy(ms) {
-    this.#busyMs = Math.max(this.#busyMs, ms)
-  }
-
   /** @param {boolean} [isQuick] */
   usage(isQuick = false) {
     const now = performance.now()
@@ -127,8 +130,10 @@ export class ChildWorld {
     const last = []
     this.#read(this.#pipe, this.#maxBytes, (frame) => this.listener.frame(frame))
     this.#read(this.#relayPipe, maxRelayFrameBytes, (frame) => {
-      if (frame.startsWith('["busy"') || this.#pipe?.destroyed !== false) this.listener.frame(frame)
-      else if (last.length < mostLastFrames) last.push(frame)
+      if (this.#isBusyReport(frame)) return
+      // More than a relay says is of the program, and goes the way of all its frames.
+      if (this.#pipe?.destroyed === false && last.length < mostLastFrames) last.push(frame)
+      else this.listener.frame(frame)
     })
     this.#pipe?.on('close', () => {
       for (const frame of last) this.listener.frame(frame)
@@ -145,16 +150,55 @@ export class ChildWorld {
 
   /** @param {import('node:net').Socket | null | undefined} pipe @param {number} maxBytes of a frame @param {(frame: string) => void} take */
   #read(pipe, maxBytes, take) {
+    if (!pipe) return
     const reader = new FrameReader(maxBytes)
-    pipe?.on('data', (chunk) => {
+    /** @type {string[]} */
+    let frames = []
+    let next = 0
+    /** @param {number} most */
+    const takeSome = (most) => {
+      const some = frames.slice(next, next + most)
+      next += some.length
+      for (const frame of some) take(frame)
+    }
+    const goOn = () => {
+      // What is answered at once, as calls that are refused, goes in one write.
+      pipe.cork()
+      takeSome(framesPerTurn)
+      pipe.uncork()
+      if (next === frames.length) return pipe.resume()
+      pipe.pause()
+      setImmediate(guarded, goOn)
+    }
+    /** @param {() => void} act */
+    const guarded = (act) => {
       try {
-        for (const frame of reader.push(chunk)) take(frame)
+        act()
       } catch {
         this.#killAll()
       }
-    })
+    }
+    pipe.on('data', (chunk) =>
+      guarded(() => {
+        frames = reader.push(chunk)
+        next = 0
+        goOn()
+      })
+    )
+    pipe.on('close', () => takeSome(frames.length))
     // A world that is being ended resets its end; that it ended is told by the process.
-    pipe?.on('error', () => {})
+    pipe.on('error', () => {})
+  }
+
+  /** Whether a frame of the relay tells the busy time, and is not one too many. @param {string} frame */
+  #isBusyReport(frame) {
+    const ms = busyReport.exec(frame)?.[1]
+    if (ms === undefined || this.#busyReports > reportsAhead + (performance.now() - this.#openedAt) / leastReportMs)
+      return false
+    this.#busyReports += 1
+    // What comes of it is charged only where it is more than the processor time.
+    this.#busyMs = Math.max(this.#busyMs, Number(ms))
+    return true
   }
 
   /** @param {'stdout' | 'stderr'} stream @param {string} text */

@@ -2,7 +2,7 @@ import type { BindingShape } from '../bindings.ts'
 import type { RuntimeBudgets } from '../budgets.ts'
 import type { Containment, FailureKind } from '../code-runtime.ts'
 
-/** What a world may say, as read from a frame (code-mode.md §8). `started`, `exit`, `memory` and `busy` come from the relay or the thread's host. */
+/** What a world may say, as read from a frame (code-mode.md §8). `exit` and `memory` come from the relay or the thread's host. */
 export type WorldFrame =
   | { type: 'ready' }
   | { type: 'started' }
@@ -13,7 +13,6 @@ export type WorldFrame =
   | { type: 'failed'; kind: FailureKind; message: string }
   | { type: 'exit'; code: number }
   | { type: 'memory' }
-  | { type: 'busy'; ms: number }
 
 export type Outcome =
   | { type: 'value'; text: string | undefined }

@@ -11,6 +11,11 @@ import { failedReply, parseWorldFrame, startFrame, valueReply } from '../protoco
 const maxLiveTexts = 100
 /** Frames that no honest world sends; a flood of them stalled a host for 700 ms (code-mode.md §8). */
 const maxJunk = 1_000
+/** So much of the text of such a frame counts like one more of them. */
+const junkUnits = 1_024
+/** An honest program may make calls that are refused; fifty of them, or so much of their arguments, count like one such frame. */
+const refusalsPerJunk = 50
+const refusedUnits = 1024 * 1024
 /** Calls that wait for a reply, and the text of their arguments: more would pile up in the server's memory. */
 const maxPendingCalls = 10_000
 const maxPendingUnits = 64 * 1024 * 1024
@@ -144,7 +149,7 @@ export class Run {
   /** @param {unknown} text */
   #receive(text) {
     const frame = parseWorldFrame(text)
-    if (frame === undefined) this.#countJunk()
+    if (frame === undefined) this.#countJunk(typeof text === 'string' ? text.length : 0)
     else this.#act(frame)
   }
 
@@ -155,8 +160,6 @@ export class Run {
         return this.#output(() => this.#log(frame.text))
       case 'raw':
         return this.#output(() => this.#ledger.addRaw(frame.stream, frame.text))
-      case 'busy':
-        return this.#world?.setBusy(frame.ms)
       case 'call':
         return this.#call(frame)
       case 'done':
@@ -171,6 +174,7 @@ export class Run {
           `The program ran out of memory (maxOldGenerationSizeMb: ${this.#budgets.maxOldGenerationSizeMb} MiB).`
         )
       case 'started':
+        if (this.#hasStarted) return this.#countJunk()
         this.#hasStarted = true
         return
       case 'ready':
@@ -212,7 +216,7 @@ export class Run {
     const refusal = this.#refusalOf(argument)
     if (refusal !== undefined) {
       this.#world?.send(failedReply(id, refusal))
-      return
+      return this.#waste(1 / refusalsPerJunk + argument.length / refusedUnits)
     }
     this.#pending.set(id, argument.length)
     this.#pendingUnits += argument.length
@@ -231,7 +235,7 @@ export class Run {
     if (hasTooManyValues(argument)) return `The argument holds more than ${maxValues} values.`
     const fault = faultOf(argument)
     // An honest world does not send it.
-    if (fault !== undefined) this.#countJunk()
+    if (fault !== undefined) this.#countJunk(argument.length)
     return fault && `The argument is not lossless JSON: ${fault}.`
   }
 
@@ -250,9 +254,16 @@ export class Run {
     else this.fail('invalid-output', `The program's value is not lossless JSON: ${fault}`)
   }
 
-  #countJunk() {
-    this.#junk += 1
-    if (this.#junk > maxJunk) this.fail('worker-exit', 'The world sent too many messages that mean nothing.')
+  /** @param {number} [units] of its text */
+  #countJunk(units = 0) {
+    this.#waste(1 + units / junkUnits)
+  }
+
+  /** @param {number} share of the frames that may come to nothing */
+  #waste(share) {
+    this.#junk += share
+    if (this.#junk > maxJunk)
+      this.fail('worker-exit', "Too many of the program's calls were refused, or its messages meant nothing.")
   }
 
   /** @param {Outcome} outcome */

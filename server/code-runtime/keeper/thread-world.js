@@ -39,9 +39,6 @@ export class ThreadWorld {
     if (!this.hasEnded) this.#port.postMessage(frame)
   }
 
-  // The thread itself is asked, so there is nothing to be told.
-  setBusy() {}
-
   usage() {
     return {
       cpuMs: undefined,

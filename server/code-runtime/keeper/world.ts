@@ -25,8 +25,6 @@ export interface World {
   listener: WorldListener
   readonly hasEnded: boolean
   send(frame: string): void
-  /** Told by the world's own relay; what comes of it is charged only where it is more than the processor time. */
-  setBusy(ms: number): void
   /** `isQuick`: without looking for processes that are new, which takes milliseconds. */
   usage(isQuick?: boolean): WorldUsage
   /** Ends it and resolves once it has ended, which a stuck one never does. */

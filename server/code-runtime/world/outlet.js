@@ -32,6 +32,7 @@ export class Outlet {
 
   /** Output that went past the console. @param {'stdout' | 'stderr'} stream @param {string} text */
   raw(stream, text) {
+    if (text === '') return
     // All of a stream is one entry.
     this.#say(`["raw","${stream}",`, text, -2)
   }

@@ -75,6 +75,20 @@ describe('the Python runtime', { timeout: 60_000 }, () => {
     await expect(run('tools.add = 1')).resolves.toEqual(failed('exception', containing('TypeError')))
   })
 
+  it('many entries, many calls in turn and at once, and much text are no flood', { timeout: 60_000 }, async () => {
+    const program = `import asyncio, sys
+for n in range(10_000):
+  print(n)
+  sys.stdout.write('')
+for n in range(300):
+  await tools.mirror(n)
+at_once = await asyncio.gather(*[tools.mirror(1) for _ in range(10_500)], return_exceptions=True)
+return [len(at_once), len(await tools.mirror('x' * 1_000_000)), 'x' * 5_000_000]`
+    const { value, logs, error } = await run(program)
+    expect([error, logs.length]).toEqual([undefined, 20_000])
+    expect(value).toEqual([10_500, 1_000_000, 'x'.repeat(5_000_000)])
+  })
+
   it('C025 C031 fails calls with the class of the namespace', async () => {
     const program =
       'out = []\nfor call in (lambda: tools.fail({"why": "no"}), lambda: tools.mirror({1, 2}), lambda: tools.lossy({})):\n  try:\n    await call()\n  except ToolCallError as error:\n    out.append([error.toolName, str(error), error.message == str(error)])\nreturn out'
