@@ -1,13 +1,15 @@
 import { spawn } from 'node:child_process'
 import { StringDecoder } from 'node:string_decoder'
 import { FrameReader, encodeFrame, maxFrameBytes } from '../protocol.js'
-import { factsOf, processesOfUser, treeOf } from './process-table.js'
+import { childrenOf, factsOf, processesOfUser, treeOf } from './process-table.js'
 
 /** @import { Launch } from './messages.ts' */
 /** @import { World, WorldListener } from './world.ts' */
 
 /** How long what an ended process wrote is waited for: a child of it may hold the pipes open for ever. */
 const drainMs = 100
+/** How long what has started a namespace is waited for. */
+const namespaceMs = 500
 /** A program that has closed its pipe says nothing any more; of a thread that has ended, its relay says so sooner. */
 const silentMs = 5_000
 /** Walking the tree costs a dozen small reads a process; their figures alone cost one. */
@@ -40,6 +42,7 @@ export class ChildWorld {
   #seen = new Map()
   #walkedAt = 0
   #hasCrashed = false
+  #isKilled = false
   hasEnded = false
   /** @type {Promise<void>} */
   #ended
@@ -218,14 +221,27 @@ export class ChildWorld {
   }
 
   /**
-   * The group dies at once, and a PID namespace with it. Without one, whoever left the group is found by its user, or at least among
-   * the processes that were seen.
+   * A namespace dies with its first process, and whoever started that waits for it, and ends. Killed together, the first one would be left,
+   * ended, to an init of the system that there may not be.
+   * @param {number} pid
+   */
+  #killNamespace(pid) {
+    const first = this.#isKilled ? [] : childrenOf(pid)
+    this.#isKilled = true
+    if (first.length === 0) return kill(-pid)
+    for (const each of first) kill(each)
+    setTimeout(() => this.hasEnded || kill(-pid), namespaceMs).unref()
+  }
+
+  /**
+   * The group dies at once. Without a PID namespace, whoever left the group is found by its user, or at least among the processes that
+   * were seen.
    */
   #killAll() {
     const { pid } = this.#child
     if (pid === undefined) return
+    if (this.#launch.containment.pidNamespace) return this.#killNamespace(pid)
     kill(-pid)
-    if (this.#launch.containment.pidNamespace) return
     if (this.#user === undefined) {
       for (const [seen, start] of this.#seen) if (factsOf(seen)?.start === start) kill(seen)
       return

@@ -33,6 +33,12 @@ export function treeOf(root) {
   return pids
 }
 
+/** The children of a process's main thread, as far as the kernel lists them. @param {number} pid @returns {number[]} */
+export function childrenOf(pid) {
+  const children = read(`/proc/${pid}/task/${pid}/children`)
+  return children ? children.trim().split(' ').filter(Boolean).map(Number) : []
+}
+
 /** The processes of a user. @param {number} uid @returns {number[]} */
 export function processesOfUser(uid) {
   return list('/proc')

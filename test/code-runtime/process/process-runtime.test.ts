@@ -1,14 +1,19 @@
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { openProcessRuntime } from '../../../server/code-runtime/process/process-runtime.ts'
-import { descendants, processesNaming, runProgram } from '../../helpers/code-runtime.ts'
+import { descendants, fixtureFunctions, processesNaming, runProgram, toolsBinding } from '../../helpers/code-runtime.ts'
 import { until } from '../../helpers/until.ts'
 import { describeContract } from '../contract.ts'
 
 const serverScript = join(import.meta.dirname, '../../fixtures/programs/server-with-a-run.ts')
+const initScript = join(import.meta.dirname, '../../fixtures/programs/server-as-init.ts')
+/** Also one that has ended, and that nobody has waited for. */
+const isThere = (pid: number): boolean => existsSync(`/proc/${pid}`)
 
 describe('the process runtime', () => {
   describeContract(openProcessRuntime)
@@ -72,6 +77,45 @@ describe('the process runtime', () => {
     }
     await until(() => processesNaming(nonce).length === 0)
   })
+
+  it('leaves nothing when a process of a world is killed, and runs the next program', { timeout: 60_000 }, async () => {
+    const before = descendants()
+    const runtime = await openProcessRuntime({ spareWorlds: 0 })
+    try {
+      let world: number[] = []
+      // The outermost process, those between, and the program's own.
+      for (let which = 0; which === 0 || which < world.length; which += 1) {
+        const seen = async () => {
+          world = descendants().filter((pid) => !before.includes(pid) && isThere(pid))
+          process.kill(world[which]!, 'SIGKILL')
+          return 1
+        }
+        const functions = fixtureFunctions({ seen })
+        const outcome = await runProgram(runtime, 'await tools.seen(1); for (;;) {}', {
+          bindings: [toolsBinding(functions)]
+        })
+        expect(outcome.error?.kind).toBe('worker-exit')
+        await expect(runProgram(runtime, 'return 1')).resolves.toEqual({ logs: [], value: 1 })
+        await until(() => !world.some(isThere))
+      }
+    } finally {
+      await runtime.dispose()
+    }
+  })
+
+  // Only root makes a namespace without more ado.
+  it.skipIf(process.getuid?.() !== 0)(
+    'leaves nothing in the table of a container that has no init',
+    { timeout: 60_000 },
+    async () => {
+      const line = ['--pid', '--fork', '--mount-proc', '--kill-child', process.execPath, '--import', 'tsx', initScript]
+      const { stdout } = await promisify(execFile)('unshare', line)
+      const [succeeded, left] = JSON.parse(stdout) as [number, number]
+      expect(succeeded).toBe(3)
+      // Of seven worlds; what a busy machine lets wait for too long is killed together all the same.
+      expect(left).toBeLessThan(3)
+    }
+  )
 
   it('C053 a spare that waited has used nothing', { timeout: 60_000 }, async () => {
     const runtime = await openProcessRuntime({ spareWorlds: 1, computeMs: 300, maxWallMs: 2_000 })
