@@ -320,7 +320,7 @@ describe('signals and the end', () => {
     await terminal.close()
     expect(terminal.status.kind).toBe('exited')
     expect(await terminal.read(0, 1)).toMatchObject({ text: '', totalLines: 0 })
-    expect(await send.done).toMatchObject({ waitReason: 'session_exit' })
+    expect(await send.done).toMatchObject({ waitReason: 'session_exit', sessionStatus: { kind: 'exited' } })
     await send.released
     expect(processesWith(sleep)).toEqual([])
   })

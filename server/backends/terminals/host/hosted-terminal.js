@@ -1,5 +1,6 @@
 import { readSync, statSync } from 'node:fs'
 import { constants } from 'node:os'
+import { setTimeout as wait } from 'node:timers/promises'
 import { spawn } from 'node-pty'
 import { inheritableDescriptors } from '../../subprocess/inheritable-descriptors.js'
 import { processRow, TREE_VARIABLE } from '../../subprocess/process-table.js'
@@ -42,6 +43,7 @@ export class HostedTerminal {
   #live
   #writer
   #pty
+  #exited
   #start
   /** @type {InputWait | undefined} */
   #wait
@@ -92,6 +94,7 @@ export class HostedTerminal {
       this.#wait?.end('session_exit')
       post({ type: 'exited', id, exitCode: this.status.exitCode, signal: this.status.signal })
     })
+    this.#exited = new Promise((resolve) => this.#pty.onExit(() => resolve(undefined)))
   }
 
   get isAtPrompt() {
@@ -196,7 +199,10 @@ export class HostedTerminal {
     this.#wait?.stop()
     try {
       const { pid, shell = pid, spec } = this
-      await endTerminal({ id: spec.id, pid, start: this.#start, shell, graceMs: spec.limits.graceMs })
+      const { graceMs } = spec.limits
+      await endTerminal({ id: spec.id, pid, start: this.#start, shell, graceMs })
+      // How the shell ended is told a moment after it is gone: a send that ends before would end by the exit of a session that runs.
+      await Promise.race([this.#exited, wait(graceMs, undefined, { ref: false })])
     } finally {
       this.#wait?.end('session_exit')
     }
