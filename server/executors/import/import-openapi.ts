@@ -52,17 +52,26 @@ const safe: ReadonlySet<Method> = new Set(['GET', 'HEAD', 'OPTIONS'])
 /** RFC 9110 §9.2.2 */
 const idempotent: ReadonlySet<Method> = new Set([...safe, 'PUT', 'DELETE'])
 
+/** Documents that wait for the one before: each is held in memory meanwhile. */
+const maxWaiting = 4
+
 let last: Promise<unknown> = Promise.resolve()
+let waiting = 0
 
 /**
  * Makes tools of the operations of an OpenAPI document of version 3.0 or 3.1 (api.md §3): JSON text that holds one as
  * `document`, which is an object, or JSON or YAML text again. Nothing is registered, and nothing is fetched. Rejects with `INVALID_DEFINITION` for what is no
  * such document, for a selection of none, or of more than 500 operations, and for what takes too long or too much memory.
  *
- * One at a time, as each may take as much memory as its thread may have.
+ * One at a time, as each may take as much memory as its thread may have. Throws `OVERLOADED` when too many wait already.
  */
 export function importOpenApi(text: string, options: ImportOptions, checks: ImportChecks): Promise<ImportReport> {
-  const next = last.then(() => imported(text, options, checks))
+  if (waiting >= maxWaiting) throw new RequestError('OVERLOADED', 'Too many documents wait to be read.')
+  waiting += 1
+  const next = last.then(() => {
+    waiting -= 1
+    return imported(text, options, checks)
+  })
   last = next.catch(() => undefined)
   return next
 }

@@ -215,6 +215,14 @@ describe('a hostile document', () => {
     await expect(asking).rejects.toMatchObject({ message: expect.stringContaining('too long') })
   })
 
+  it('more documents than may wait to be read', async () => {
+    const text = 'openapi: 3.1.0\npaths: {/x: {get: {responses: {}}}}'
+    const asked = await Promise.allSettled(Array.from({ length: 6 }, async () => run(text)))
+    const codes = asked.map((each) => (each.status === 'rejected' ? each.reason.code : 'read'))
+    expect(codes).toEqual(['read', 'read', 'read', 'read', 'OVERLOADED', 'OVERLOADED'])
+    await expect(run(text)).resolves.toMatchObject({ tools: [] })
+  })
+
   it('references that lead out, nowhere, in circles, or over the prototype', async () => {
     const bad = [
       'https://evil.example/x.json',
