@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { checkEdge, type Edge } from '../../server/auth/edge.ts'
+import { checkEdge, type Edge, unauthenticated } from '../../server/auth/edge.ts'
 import { type Action, mayDo, type Principal } from '../../server/auth/principal.ts'
 import type { AccessTokens } from '../../server/auth/tokens.ts'
 import type { Tickets } from '../../server/auth/tickets.ts'
@@ -54,6 +54,12 @@ export const auth = fp(
         request.principal = checkEdge(request.raw, edge)
         if (action !== undefined && !mayDo(request.principal, action)) throw new RequestError('FORBIDDEN')
       }
+      done()
+    })
+
+    // A body may take its time: a token that ended meanwhile does nothing more (reliability.md S28).
+    fastify.addHook('preValidation', ({ principal }, _reply, done) => {
+      if (principal !== null && !edge.tokens.isLive(principal)) throw unauthenticated()
       done()
     })
   },

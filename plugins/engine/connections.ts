@@ -29,6 +29,11 @@ export class Connections {
     return this.#open.size
   }
 
+  /** Whose connections are open. */
+  get principals(): Principal[] {
+    return [...this.#open.values()]
+  }
+
   /** Throws OVERLOADED or RATE_LIMITED when one more of this principal is too many; asked before an upgrade is answered. */
   assertRoom({ tokenId }: Principal): void {
     if (this.#open.size >= this.limits.maxSockets) throw new RequestError('OVERLOADED', 'Too many sockets are open.')
@@ -59,13 +64,20 @@ export class Connections {
 }
 
 /**
- * Decorates the server with `connections`. A token's connections are closed with 4403 when it is revoked, rotated or expires. `maxHeadersCount`
- * is set here too, as it is no option of the server's construction.
+ * Decorates the server with `connections`. A token's connections are closed with 4403 when it is revoked, rotated or expires. The number of
+ * header lines is bounded here too, as that is no option of the server's construction.
  */
 export const connections = fp(
   async (fastify: FastifyInstance, { ws, http }: { ws: Config['ws']; http: Config['http'] }) => {
-    fastify.server.maxHeadersCount = http.maxHeadersCount
     fastify.server.prependListener('request', noteRequest)
+    // Node drops what is beyond its number in silence: an Origin, or a second Host, that comes last. So it is to read one more.
+    fastify.server.maxHeadersCount = http.maxHeadersCount + 1
+    fastify.addHook('onRequest', ({ raw }, _reply, done) => {
+      if (raw.rawHeaders.length > 2 * http.maxHeadersCount) {
+        throw new RequestError('BAD_REQUEST', `A request has at most ${http.maxHeadersCount} header lines.`)
+      }
+      done()
+    })
     const open = new Connections(ws)
     fastify.decorate('connections', open)
     const closeEnded = (reason: string): void => open.close((who) => !fastify.tokens.isLive(who), 4403, reason)

@@ -5,7 +5,7 @@ import { StoreUnavailableError } from '../../server/event-log/event-log.ts'
 import { JsonTextError } from '../../server/json/parse-text.js'
 import { noteEarlyAnswer } from './early-answers.ts'
 import { RouteMethods } from './route-methods.ts'
-import { isUpgrade } from './upgrade.ts'
+import { isUpgrade } from '../../server/auth/upgrade.ts'
 
 /** The one shape of an error answer (api.md §8). */
 export interface ErrorBody {

@@ -7,7 +7,7 @@ import type { Config } from '../../server/config/schema.ts'
 import { wasAnsweredEarly } from './early-answers.ts'
 import { errorBody, toWireError } from './errors.ts'
 import { answerLate } from './late-requests.ts'
-import { isUpgrade } from './upgrade.ts'
+import { isUpgrade } from '../../server/auth/upgrade.ts'
 
 /**
  * What the Fastify instance itself must be made with: the limits of reliability.md §7 and the answers that come before any
@@ -61,12 +61,17 @@ function nextRequestId(): () => string {
   return () => `req-${run}-${(count += 1)}`
 }
 
+/** Time that a client has to read the answer to what was no request; cut off at once, it might lose it. */
+const lingerMs = 2_000
+
 /**
  * Answers bytes that are no HTTP request, and a request that did not arrive in time; there is no request to speak of yet. `more` is
  * header lines, each with its end.
  */
 export function answerUnreadable(error: Error & { code?: string }, socket: Socket, more = ''): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
+  // Who does not close its side, or does not read the answer, would keep the connection for ever.
+  setTimeout(() => socket.destroy(), lingerMs).unref()
   if (wasAnsweredEarly(socket)) return void socket.end()
   const [status, reason] =
     error.code === 'HPE_HEADER_OVERFLOW'

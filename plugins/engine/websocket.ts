@@ -3,7 +3,7 @@ import websocketPlugin from '@fastify/websocket'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { answerUnreadable } from './server-options.ts'
-import { isUpgrade } from './upgrade.ts'
+import { isUpgrade } from '../../server/auth/upgrade.ts'
 import type { Config } from '../../server/config/schema.ts'
 import { RequestError } from '../../server/errors.ts'
 

@@ -4,6 +4,7 @@ import type { AllowedAddresses } from './addresses.ts'
 import type { Principal } from './principal.ts'
 import type { Tickets } from './tickets.ts'
 import type { AccessTokens } from './tokens.ts'
+import { isUpgrade } from './upgrade.ts'
 
 export interface Edge {
   readonly addresses: AllowedAddresses
@@ -36,7 +37,8 @@ export function checkEdge(request: IncomingMessage, { addresses, tokens, tickets
   const port = request.socket.localPort ?? 0
 
   // Node keeps the first of two Host headers, another hop may have looked at the second.
-  if (countOf(request, 'host') !== 1 || !addresses.allowsHost(headers.host ?? '', port)) {
+  const names = [headers.host ?? '', ...authorityIn(url)]
+  if (countOf(request, 'host') !== 1 || !names.every((name) => addresses.allowsHost(name, port))) {
     throw new RequestError('HOST_NOT_ALLOWED')
   }
   const origin = headers.origin === undefined ? 'absent' : addresses.originKind(headers.origin, port)
@@ -46,10 +48,13 @@ export function checkEdge(request: IncomingMessage, { addresses, tokens, tickets
   if (hasTokenInQuery(url, tokens)) throw new RequestError('TOKEN_IN_URL')
 
   const principal = authenticate(request, tokens, tickets)
-  if (!principal) throw new RequestError('UNAUTHENTICATED', undefined, { headers: { 'www-authenticate': 'Bearer' } })
+  if (!principal) throw unauthenticated()
   tokens.noteUse(principal.tokenId)
   return principal
 }
+
+export const unauthenticated = (): RequestError =>
+  new RequestError('UNAUTHENTICATED', undefined, { headers: { 'www-authenticate': 'Bearer' } })
 
 function authenticate(request: IncomingMessage, tokens: AccessTokens, tickets: Tickets): Principal | undefined {
   const { headers } = request
@@ -57,7 +62,8 @@ function authenticate(request: IncomingMessage, tokens: AccessTokens, tickets: T
     const token = /^Bearer +([\x21-\x7e]+)$/i.exec(headers.authorization)?.[1]
     return token === undefined || countOf(request, 'authorization') !== 1 ? undefined : tokens.verify(token)
   }
-  if (headers.upgrade?.toLowerCase() !== 'websocket') return undefined
+  // The header alone makes no upgrade: then the ticket would be good for any request, and for making a token.
+  if (!isUpgrade(request) || headers.upgrade?.toLowerCase() !== 'websocket') return undefined
   const offered = (headers['sec-websocket-protocol'] ?? '').split(',').map((protocol) => protocol.trim())
   const [ticket, ...more] = offered.filter((protocol) => protocol.startsWith('ticket.'))
   if (ticket === undefined || more.length > 0) return undefined
@@ -69,10 +75,15 @@ function hasTokenInQuery(url: string, tokens: AccessTokens): boolean {
   const start = url.indexOf('?')
   if (start === -1) return false
   for (const [name, value] of new URLSearchParams(url.slice(start + 1))) {
-    if (tokenNames.has(name.toLowerCase().replaceAll(/[^a-z]/g, '')) || tokens.verify(value)) return true
+    if (tokenNames.has(name.toLowerCase().replaceAll(/[^a-z]/g, ''))) return true
+    if ([name, value].some((text) => tokens.verify(text.trim().replace(/^bearer +/i, '')))) return true
   }
   return false
 }
+
+/** A target in the absolute form names the server itself, and counts before `Host` (RFC 9112 §3.2.2). */
+const authorityIn = (url: string): string[] =>
+  url.startsWith('/') ? [] : [...(/^[a-z][a-z\d+.-]*:\/\/([^/?#]*)/i.exec(url)?.slice(1) ?? [])]
 
 function countOf({ rawHeaders }: IncomingMessage, name: string): number {
   let count = 0

@@ -20,6 +20,12 @@ export class Tickets {
     this.#now = options.now ?? (() => performance.now())
   }
 
+  /** For whom tickets are kept. */
+  get principals(): Principal[] {
+    this.#dropExpired()
+    return [...this.#open.values()].map(({ principal }) => principal)
+  }
+
   /** A new ticket for `principal`, already narrowed to the scope that the ticket is for. Throws RATE_LIMITED. */
   issue(principal: Principal): { ticket: string; expiresInMs: number } {
     this.#dropExpired()

@@ -59,7 +59,8 @@ describe('S19 slow clients (reliability.md §1.9)', () => {
     const sockets = Array.from({ length: 200 }, (_, index) => {
       const socket = connect(served.port, '127.0.0.1')
       let answer = ''
-      socket.on('data', (chunk: Buffer) => (answer += chunk.toString('latin1')))
+      // Some never read, and so never hear that they are to close.
+      if (index % 5 !== 0) socket.on('data', (chunk: Buffer) => (answer += chunk.toString('latin1')))
       socket.on('error', () => undefined)
       socket.on('close', () => answers.push(answer))
       socket.write(index % 2 === 0 ? head : body)

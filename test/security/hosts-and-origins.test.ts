@@ -38,6 +38,18 @@ describe('S1 DNS rebinding', () => {
     }
   })
 
+  it('S1 a target in the absolute form says which host is meant, whatever Host says', async () => {
+    const { port, admin } = await startWireApp()
+    const status = async (target: string): Promise<number> =>
+      statusOf(await sendRaw(port, get(target, { Host: `127.0.0.1:${port}`, Authorization: `Bearer ${admin}` })))
+    for (const origin of [`http://127.0.0.1:${port}`, `HTTP://localhost:${port}`]) {
+      expect([origin, await status(`${origin}/tokens`)]).toEqual([origin, 200])
+    }
+    for (const origin of ['http://evil.example', `http://evil.example:${port}`, `http://a@127.0.0.1:${port}`]) {
+      expect([origin, await status(`${origin}/tokens`)]).toEqual([origin, 403])
+    }
+  })
+
   it('takes the loopback names with its own port, in any spelling, and no other', async () => {
     const { port, admin } = await startWireApp({ settings: { allowedHosts: 'tools.example,a.example:81,b.example:*' } })
     const status = async (Host: string): Promise<number> =>

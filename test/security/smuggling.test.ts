@@ -58,6 +58,21 @@ describe('S18 requests that proxies read differently', () => {
     expect(statusOf(answer)).toBe(431)
   })
 
+  it('S18 what comes after as many header lines as are read is not overlooked', async () => {
+    const { port, admin } = await startWireApp()
+    const own = [
+      'GET /tokens HTTP/1.1',
+      `Host: 127.0.0.1:${port}`,
+      `Authorization: Bearer ${admin}`,
+      'Connection: close'
+    ]
+    const filled = (count: number): string[] => Array.from({ length: count }, (_, at) => `X-${at}: y`)
+    for (const last of ['Origin: https://evil.example', 'Host: evil.example', 'Content-Encoding: gzip']) {
+      expect([last, statusOf(await sendRaw(port, line(...own, ...filled(150), last, '', '')))]).toEqual([last, 400])
+    }
+    expect(statusOf(await sendRaw(port, line(...own, ...filled(97), '', '')))).toBe(200)
+  })
+
   it('refuses a second Host header', async () => {
     const { port } = await startWireApp()
     const own = `Host: 127.0.0.1:${port}`

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
+import { sendRaw, statusOf } from '../helpers/raw-http.ts'
 import { startWireApp, type WireApp } from '../helpers/wire-app.ts'
 
 const echoRoute: NonNullable<Parameters<typeof startWireApp>[0]>['routes'] = async (app) => {
@@ -79,6 +80,24 @@ describe('S6 tickets', () => {
     expect((await wire.call(`/tokens?x=ticket&ticket=${ticket}`)).status).toBe(400)
     expect(await offer(wire, ['toolwright.v1', `ticket.${ticket}`])).toMatchObject({ message: 'global' })
   })
+
+  it.each(['', 'Connection: close\r\n', 'Connection: close, Upgrade\r\n'])(
+    'S6 makes no token, whatever the request calls itself: %j',
+    async (connection) => {
+      const wire = await startWireApp({ routes: echoRoute })
+      const ticket = await makeTicket(wire)
+      const body = '{"role":"admin"}'
+      const answer = await sendRaw(
+        wire.port,
+        `POST /tokens HTTP/1.1\r\nHost: 127.0.0.1:${wire.port}\r\nUpgrade: websocket\r\n${connection}` +
+          `Sec-WebSocket-Protocol: toolwright.v1, ticket.${ticket}\r\n` +
+          `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+        '"requestId"'
+      )
+      expect([400, 401]).toContain(statusOf(answer))
+      expect(wire.app.tokens.list()).toHaveLength(1)
+    }
+  )
 
   it('needs the subprotocol beside it, and two tickets are none', async () => {
     const wire = await startWireApp({ routes: echoRoute })

@@ -62,7 +62,10 @@ describe('auth', () => {
       'ticket=x',
       'token',
       `anything=${admin}`,
-      `q=${encodeURIComponent(admin)}`
+      `q=${encodeURIComponent(admin)}`,
+      admin,
+      `${admin}=1`,
+      `q=Bearer%20${admin}`
     ]) {
       for (const path of ['/tokens', '/nowhere']) {
         const answer = await call(`${path}?${query}`)
