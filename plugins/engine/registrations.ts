@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { namedScopes, type ScopeSettings } from '../../server/config/named-scopes.ts'
 import type { Config } from '../../server/config/schema.ts'
 import { type Clock, systemClock } from '../../server/registrations/idle-scopes.ts'
 import { Registrations } from '../../server/registrations/registrations.ts'
@@ -18,9 +19,10 @@ declare module 'fastify' {
 export const registrations = fp(
   async (
     fastify: FastifyInstance,
-    { scopes: limits, clock = systemClock }: Pick<Config, 'scopes'> & { clock?: Clock }
+    { scopes: limits, clock = systemClock, ...settings }: Pick<Config, 'scopes'> & ScopeSettings & { clock?: Clock }
   ) => {
     const { eventLog: log, scopes: tree, registry, tools: root, callEngine, jobs, definitionPins } = fastify
+    const { tokens, tickets, connections } = fastify
     const service = new Registrations({
       log,
       tree,
@@ -32,6 +34,9 @@ export const registrations = fp(
         await callEngine.calls.whenQuiet(({ session }) => session.scope.isWithin(scope))
         await jobs.whenQuiet((owner) => isAgent(owner) && owner.scope.isWithin(scope))
       },
+      isBound: (id) =>
+        [...tokens.list(), ...tickets.principals, ...connections.principals].some(({ scope }) => scope === id),
+      named: namedScopes(settings),
       onErased: (ids) => void definitionPins.dropScopes(ids),
       warn: (message, details) => fastify.log.warn(details, message)
     })
@@ -49,5 +54,9 @@ export const registrations = fp(
       return service.close()
     })
   },
-  { name: 'registrations', fastify: '5.x', dependencies: ['event-log', 'tools', 'calls', 'jobs', 'definition-pins'] }
+  {
+    name: 'registrations',
+    fastify: '5.x',
+    dependencies: ['auth', 'connections', 'event-log', 'tools', 'calls', 'jobs', 'definition-pins']
+  }
 )

@@ -37,6 +37,10 @@ export interface RegistrationsOptions {
   clock: Clock
   /** Resolves when no call of the scope or of one below it is live. */
   quiet: (scope: Scope) => Promise<void>
+  /** Whether a token, or a socket or ticket that came of one, is bound to the scope of this id. */
+  isBound: (id: string) => boolean
+  /** Ids of scopes to which the configuration gives something. */
+  named: ReadonlySet<string>
   /** All that was stored about these ids is, or will be, erased: their scopes are gone, or new. */
   onErased: (ids: readonly string[]) => void
   warn: (message: string, details: Record<string, unknown>) => void
@@ -55,7 +59,7 @@ export class Registrations {
 
   constructor(options: RegistrationsOptions) {
     this.#options = options
-    this.#traces = new ScopeTraces(options.log, options.tree)
+    this.#traces = new ScopeTraces(options.log, options.tree, options.isBound)
     this.#ends = new ScopeEnds({
       ...options,
       traces: this.#traces,
@@ -194,7 +198,10 @@ export class Registrations {
   }
 
   async #create(author: Author, id: string, parent: Scope, wanted: WantedScope): Promise<Scope> {
-    const { tree, registry, limits, log, clock } = this.#options
+    const { tree, registry, limits, log, clock, named } = this.#options
+    // What the configuration gives to an id is not for those to take who may not configure everything.
+    const mayTake = author.mayConfigure && author.reach === tree.global
+    if (named.has(id) && !mayTake) assertReached(author, id, undefined)
     const now = clock.wall()
     const next: StoredScope = {
       above: [...parent.chain.map((layer) => layer.id)],

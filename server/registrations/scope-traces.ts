@@ -8,26 +8,32 @@ import { eraseFormer, eraseRow, idsAbove, rememberedAbove, writeFormer } from '.
 const maxRows = 1_000_000
 
 /**
- * What is stored under the ids of scopes. Sessions outlive their scope and belong to its id, so an id remembers where its last scope
- * was: who could not reach that one cannot make the id their own and read its sessions (reliability.md §1.12).
+ * What is stored under the ids of scopes. Sessions and tokens outlive their scope and belong to its id, so an id remembers where its last
+ * scope was: who could not reach that one cannot make the id their own, and neither read its sessions nor be reached by its tokens
+ * (reliability.md §1.12).
  */
 export class ScopeTraces {
   readonly #log: EventLog
   readonly #tree: ScopeTree
+  readonly #isBound: (id: string) => boolean
 
-  constructor(log: EventLog, tree: ScopeTree) {
+  /** `isBound` tells whether something that is in use reaches the scope of an id, or would reach it. */
+  constructor(log: EventLog, tree: ScopeTree, isBound: (id: string) => boolean) {
     this.#log = log
     this.#tree = tree
+    this.#isBound = isBound
   }
 
   /** What has to go before a new scope has this id. Throws `UNKNOWN_SCOPE`, as for any id that is taken out of the author's reach. */
   async succession(author: Author, id: string): Promise<TableWrite[]> {
     const rows = await this.#log.rows('registrations', { scope: id }, maxRows)
-    const hasSessions = await this.#hasSessions(id)
-    for (const row of rows) {
-      const remembered = rememberedAbove(row)
-      if (remembered === undefined || (remembered.isFormer && !hasSessions)) continue
-      if (!remembered.above.includes(author.reach.id)) assertReached(author, id, undefined)
+    const remembered = rows.flatMap((row) => rememberedAbove(row) ?? [])
+    // A token may name a scope that is yet to be made: where, only who reaches everything can say.
+    if (remembered.length === 0 && this.#isBound(id)) remembered.push({ above: ['global'], isFormer: true })
+    const isClaimed = await this.#isClaimed(id)
+    for (const { above, isFormer } of remembered) {
+      if (isFormer && !isClaimed) continue
+      if (!above.includes(author.reach.id)) assertReached(author, id, undefined)
     }
     return rows.map(eraseRow)
   }
@@ -44,16 +50,16 @@ export class ScopeTraces {
     return [...rows.map(eraseRow), writeFormer(id, { above }, now)]
   }
 
-  /** Forgets the scopes that are gone and have no sessions. */
+  /** Forgets the scopes that are gone and have no sessions, and nothing that reached them. */
   async forget(ids: readonly string[]): Promise<void> {
     const writes: TableWrite[] = []
     for (const id of ids) {
-      if (this.#tree.get(id) === undefined && !(await this.#hasSessions(id))) writes.push(eraseFormer(id))
+      if (this.#tree.get(id) === undefined && !(await this.#isClaimed(id))) writes.push(eraseFormer(id))
     }
     if (writes.length > 0) await this.#log.append({ writes })
   }
 
-  async #hasSessions(id: string): Promise<boolean> {
-    return (await this.#log.rows('sessions', { scope: id }, 1)).length > 0
+  async #isClaimed(id: string): Promise<boolean> {
+    return this.#isBound(id) || (await this.#log.rows('sessions', { scope: id }, 1)).length > 0
   }
 }

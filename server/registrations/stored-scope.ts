@@ -24,7 +24,7 @@ export interface StoredScope {
   createdAt: number
 }
 
-/** Where a disposed scope was, while sessions of it are stored: who did not reach it must not inherit them with its id. */
+/** Where a disposed scope was, while sessions or tokens of it are left: who did not reach it must not inherit them with its id. */
 export interface FormerScope {
   above: readonly string[]
 }

@@ -57,14 +57,13 @@ export class Sessions {
 
   /** The session of this id in this scope, made on first use. Throws `UNKNOWN_SESSION` when it belongs to another scope. */
   async open(scope: Scope, id: string = Sessions.defaultId(scope)): Promise<Session> {
-    const live = this.#ready(id)
-    const session = live ?? (await this.#get(id, () => this.#make(scope, { id, createdAt: Date.now() })))
+    const session = this.#ready(id) ?? (await this.#get(id, () => this.#begin(scope, id)))
     return inScope(session, scope, id)
   }
 
   /** As `open`, but a session that is not there yet is not kept: for what must leave no trace. */
   async peek(scope: Scope, id: string = Sessions.defaultId(scope)): Promise<Session> {
-    return inScope((await this.#get(id)) ?? this.#make(scope, { id, createdAt: Date.now() }), scope, id)
+    return inScope((await this.#get(id)) ?? this.#begin(scope, id), scope, id)
   }
 
   /**
@@ -75,7 +74,7 @@ export class Sessions {
     let isNew = false
     const session = await this.#get(id, () => {
       isNew = true
-      return this.#make(scope, { id, createdAt: Date.now(), ...(cwd === undefined ? {} : { cwd }) })
+      return this.#begin(scope, id, cwd)
     })
     inScope(session, scope, id)
     if (!isNew && cwd !== undefined && session?.cwd !== cwd) throw new RequestError('SESSION_FIXED')
@@ -137,6 +136,15 @@ export class Sessions {
     await this.#options.log.append({ writes: [{ table: 'sessions', op: 'delete', row: { id: session.id } }] })
     this.#stale.delete(session.id)
     for (const listener of this.#onDelete) listener(session.id)
+  }
+
+  /**
+   * A session that is not there yet. Another scope's default one is that scope's to begin: whoever came first would lock its callers out
+   * (reliability.md §1.12).
+   */
+  #begin(scope: Scope, id: string, cwd?: string): Session {
+    if (/(^|:)default$/.test(id) && id !== Sessions.defaultId(scope)) throw notInScope(scope, id)
+    return this.#make(scope, { id, createdAt: Date.now(), ...(cwd === undefined ? {} : { cwd }) })
   }
 
   #make(scope: Scope, record: SessionRecord, stored?: ConstructorParameters<typeof Session>[3]): Session {
@@ -267,5 +275,8 @@ export class Sessions {
 
 function inScope(session: Session | undefined, scope: Scope, id: string): Session {
   if (session?.scope === scope) return session
-  throw new RequestError('UNKNOWN_SESSION', `there is no session "${id}" in scope "${scope.id}"`)
+  throw notInScope(scope, id)
 }
+
+const notInScope = ({ id: scope }: Scope, id: string): RequestError =>
+  new RequestError('UNKNOWN_SESSION', `there is no session "${id}" in scope "${scope}"`)

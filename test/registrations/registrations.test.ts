@@ -88,6 +88,8 @@ function engine(log = failingLog(), clock = new TestClock()): Fixture {
     quiet: async (scope: Scope) => {
       for (const each of tree.subtree(scope)) await busy.get(each.id)
     },
+    isBound: () => false,
+    named: new Set(),
     onErased: (ids) => void erased.push(...ids),
     warn: (message) => warnings.push(message)
   })

@@ -1,6 +1,9 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { roles } from '../../server/auth/principal.ts'
 import { type HomeAnswer, HomeApp, outcome } from '../helpers/home-app.ts'
+import { temporaryDirectory } from '../helpers/temporary-directory.ts'
 
 /** Every operation on a scope or in one that these routes have, with a body that would do. */
 const operations: [method: string, path: (scope: string) => string, json?: unknown][] = [
@@ -128,6 +131,81 @@ describe('who reaches which scope (api.md §1, reliability.md §1.12)', () => {
     expect(await again('tmp', ofA)).toBe('201')
     const session = await app.ask('GET', '/sessions/tmp:default', undefined, { token: ofA })
     expect(session.body).toMatchObject({ scope: 'tmp' })
+  })
+
+  it('S27 an id that tokens, tickets or sockets reach is not made by who could not reach its scope', async () => {
+    const app = await HomeApp.start()
+    for (const id of ['a', 'b']) await app.ask('PUT', `/scopes/${id}`, {})
+    const [ofA, ofB] = [await app.tokenFor('agent', 'a'), await app.tokenFor('agent', 'b')]
+    for (const id of ['with-token', 'with-ticket', 'with-nothing'])
+      await app.ask('PUT', `/scopes/${id}`, {}, { token: ofA })
+    const ofGone = await app.tokenFor('agent', 'with-token')
+    await app.tokenFor('agent', 'yet-to-be')
+    await app.ask('POST', '/tickets', { scope: 'with-ticket' }, { token: ofA })
+    for (const id of ['with-token', 'with-ticket', 'with-nothing']) {
+      await app.ask('DELETE', `/scopes/${id}`, undefined, { token: ofA })
+    }
+    const make = async (id: string, token?: string): Promise<string> =>
+      outcome(await app.ask('PUT', `/scopes/${id}`, {}, token === undefined ? {} : { token }))
+    for (const id of ['with-token', 'with-ticket', 'yet-to-be']) {
+      expect([id, await make(id, ofB)]).toEqual([id, '404 UNKNOWN_SCOPE'])
+    }
+    expect(await make('with-nothing', ofB)).toBe('201')
+    expect(await make('yet-to-be')).toBe('201')
+    await app.restart()
+    expect(await make('with-token', ofB)).toBe('404 UNKNOWN_SCOPE')
+    await app.app.tokens.revoke(ofGone.split('_')[1] as string)
+    expect(await make('with-token', ofB)).toBe('201')
+  })
+
+  it('S27 the id of a scope to which the configuration gives something is for an admin of everything to make', async () => {
+    const allow = [{ name: 'trusted', decision: 'allow', tools: '*' }]
+    const secretFile = join(temporaryDirectory(), 'secret')
+    writeFileSync(secretFile, 'the-secret-of-pets\n')
+    const pets = { type: 'bearer', origins: ['https://pets.example'], scopes: ['pets'], secretFile }
+    const app = await HomeApp.start({
+      'permissions.scopes': JSON.stringify({ trusted: allow }),
+      'sandbox.scopes': '{"roomy":"danger-full-access"}',
+      'limits.scopes': '{"fast":{"concurrency":1000}}',
+      'httpTools.credentials': JSON.stringify({ pets })
+    })
+    await app.ask('PUT', '/scopes/a', {})
+    for (const [role, scope] of [
+      ['agent', 'a'],
+      ['admin', 'a'],
+      ['agent', 'global']
+    ] as const) {
+      const token = await app.tokenFor(role, scope)
+      for (const id of ['trusted', 'roomy', 'fast', 'pets']) {
+        const made = outcome(await app.ask('PUT', `/scopes/${id}`, {}, { token }))
+        expect([role, scope, id, made]).toEqual([role, scope, id, '404 UNKNOWN_SCOPE'])
+      }
+    }
+    for (const id of ['trusted', 'roomy', 'fast', 'pets']) {
+      expect(outcome(await app.ask('PUT', `/scopes/${id}`, { parent: 'a' }))).toBe('201')
+    }
+  })
+
+  it('S27 the default session of a scope is begun there and nowhere else', async () => {
+    const app = await HomeApp.start({}, ['alpha'])
+    for (const id of ['a', 'b']) await app.ask('PUT', `/scopes/${id}`, {})
+    const [ofA, ofB] = [await app.tokenFor('agent', 'a'), await app.tokenFor('agent', 'b')]
+    const call = { name: 'alpha' }
+    for (const session of ['default', 'b:default', 'nowhere:default']) {
+      for (const [method, path, json] of [
+        ['POST', '/invoke', { ...call, session }],
+        ['POST', '/invoke?dryRun=true', { ...call, session }],
+        ['POST', '/invoke/batch', { calls: [call], session }],
+        ['PUT', `/sessions/${session}`, {}],
+        ['POST', `/sessions/${session}/turns`, {}]
+      ] as const) {
+        const answer = await app.ask(method, path, json, { token: ofA })
+        expect([path, session, outcome(answer)]).toEqual([path, session, '404 UNKNOWN_SESSION'])
+      }
+    }
+    expect(outcome(await app.ask('POST', '/invoke', call, { token: ofB }))).toBe('200')
+    expect(outcome(await app.ask('POST', '/invoke', call))).toBe('200')
+    expect(outcome(await app.ask('POST', '/invoke', { ...call, session: 'a:default' }, { token: ofA }))).toBe('200')
   })
 
   it('C037 a tool of one scope is, for every other, a tool that does not exist', async () => {
