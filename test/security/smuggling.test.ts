@@ -37,7 +37,13 @@ describe('S18 requests that proxies read differently', () => {
   ])('S18 a body that turns out to be unreadable is answered once: %s', async (_answer, status) => {
     const { port, tokenFor } = await startWireApp()
     const authorization = status === 400 ? [`Authorization: Bearer ${await tokenFor('admin')}`] : []
-    const head = ['POST /tickets HTTP/1.1', `Host: 127.0.0.1:${port}`, ...authorization, 'Transfer-Encoding: chunked']
+    const head = [
+      'POST /tickets HTTP/1.1',
+      `Host: 127.0.0.1:${port}`,
+      ...authorization,
+      'Content-Type: application/json',
+      'Transfer-Encoding: chunked'
+    ]
     const answer = await sendRaw(port, line(...head, '', '2;a\nb', '{}', '0', '', ''))
     expect(statusOf(answer)).toBe(status)
     expect(answer.match(/HTTP\/1\.1 /g)).toHaveLength(1)
