@@ -61,17 +61,12 @@ function nextRequestId(): () => string {
   return () => `req-${run}-${(count += 1)}`
 }
 
-/** Time that a client has to read the answer to what was no request; cut off at once, it might lose it. */
-const lingerMs = 2_000
-
 /**
  * Answers bytes that are no HTTP request, and a request that did not arrive in time; there is no request to speak of yet. `more` is
  * header lines, each with its end.
  */
 export function answerUnreadable(error: Error & { code?: string }, socket: Socket, more = ''): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
-  // Who does not close its side, or does not read the answer, would keep the connection for ever.
-  setTimeout(() => socket.destroy(), lingerMs).unref()
   if (wasAnsweredEarly(socket)) return void socket.end()
   const [status, reason] =
     error.code === 'HPE_HEADER_OVERFLOW'
