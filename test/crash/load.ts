@@ -62,8 +62,11 @@ export class Load {
         this.#invoke(server, background.call(this.#callId(), this.#session()))
       ask.push(...Array.from({ length: backgroundLanes }, () => inBackground))
     }
-    const approver = this.#features.approvals ? [this.#decide(server, isOver)] : []
-    await Promise.all([...ask.map(lane), ...approver, over])
+    // Who asks at the very end is answered too: nobody else would, and the call would wait for as long as an approval may.
+    const isAnswered = { now: false }
+    const asked = Promise.all([...ask.map(lane), over]).finally(() => (isAnswered.now = true))
+    const deciding = this.#features.approvals ? this.#decide(server, isAnswered) : undefined
+    await Promise.all([asked, deciding])
   }
 
   /**
