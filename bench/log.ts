@@ -7,6 +7,7 @@ import type { EventLog } from '../server/event-log/event-log.ts'
 import { openMemoryLog } from '../server/event-log/memory-log.ts'
 import { openSqliteLog } from '../server/event-log/sqlite/log.ts'
 import { median } from './median.ts'
+import { watchBusiestTurn } from './servers/busiest-turn.js'
 
 const seconds = Number(process.env['BENCH_SECONDS'] ?? 2)
 const rounds = Number(process.env['BENCH_ROUNDS'] ?? 3)
@@ -17,6 +18,8 @@ interface Measured {
   busy: number
   /** The longest time that the main loop was blocked, in milliseconds. */
   blockedMs: number
+  /** The most that the main thread itself worked at a stretch, in milliseconds of processor time. */
+  busiestMs: number
 }
 
 /** Events a second for appenders that each wait for their last append, of 300 bytes. */
@@ -30,7 +33,7 @@ export async function benchLog(): Promise<void> {
   const idle = await longestDelay(() => wait(seconds * 1000))
   console.log('Appends of one event of 300 bytes (medians, alternated)')
   console.log(`With nothing to do the loop's longest delay is ${idle.toFixed(1)} ms: what the machine itself takes.\n`)
-  console.log('appenders | log    | events/s | main loop busy | longest block')
+  console.log('appenders | log    | events/s | main loop busy | longest block | busiest turn')
   for (const appenders of [1, 16, 64]) {
     const measured = new Map<string, Measured[]>([...logs.keys()].map((name) => [name, []]))
     for (let round = 0; round < rounds; round += 1) {
@@ -43,7 +46,8 @@ export async function benchLog(): Promise<void> {
         name.padEnd(6),
         of('perSecond').toFixed(0).padStart(8),
         `${(of('busy') * 100).toFixed(0)} %`.padStart(14),
-        `${of('blockedMs').toFixed(1)} ms`.padStart(13)
+        `${of('blockedMs').toFixed(1)} ms`.padStart(13),
+        `${of('busiestMs').toFixed(1)} ms`.padStart(12)
       ]
       console.log(cells.join(' | '))
     }
@@ -66,9 +70,11 @@ async function measure(log: EventLog, appenders: number, prefix: string): Promis
       count += 1
     }
   }
+  const busiest = watchBusiestTurn()
   const blockedMs = await longestDelay(() => Promise.all(sessions.map(appender)))
+  busiest.stop()
   const { utilization } = performance.eventLoopUtilization(before)
-  return { perSecond: count / seconds, busy: utilization, blockedMs }
+  return { perSecond: count / seconds, busy: utilization, blockedMs, busiestMs: busiest.take() }
 }
 
 /** The longest time that the loop was held up while this ran, in milliseconds. */

@@ -1,21 +1,14 @@
 // Tells how long the server's main loop was held up: `loop_delay` gives what was seen since it was last called, and begins anew.
-// `busiest` is the most processor time that the main thread took between two looks at it, 2 ms apart where it is not held up: the rest of
-// a delay was spent waiting for a processor.
-import { readFileSync } from 'node:fs'
+// `busiest` is what the main thread itself took of it.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { watchBusiestTurn } from './busiest-turn.js'
 
 /** @type {(authoring: import('../../plugins/engine/operator-plugins.ts').Authoring) => unknown} */
 export default ({ definePlugin, defineTool, text }) =>
   definePlugin({ name: 'bench-loop-delay' }, (tools) => {
     const delay = monitorEventLoopDelay({ resolution: 1 })
     delay.enable()
-    let last = cpuMs()
-    let busiest = 0
-    setInterval(() => {
-      const now = cpuMs()
-      busiest = Math.max(busiest, now - last)
-      last = now
-    }, 2).unref()
+    const busiest = watchBusiestTurn()
     tools.register(
       defineTool({
         name: 'loop_delay',
@@ -36,15 +29,11 @@ export default ({ definePlugin, defineTool, text }) =>
             p50: delay.percentile(50) / 1e6,
             p99: delay.percentile(99) / 1e6,
             max: delay.max / 1e6,
-            busiest
+            busiest: busiest.take()
           }
           delay.reset()
-          busiest = 0
           return seen
         }
       })
     )
   })
-
-/** Linux accounts for a thread's time on a processor in nanoseconds. */
-const cpuMs = () => Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'latin1').split(' ', 1)[0]) / 1e6
