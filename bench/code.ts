@@ -64,7 +64,15 @@ async function timeStarts(backend: Backend): Promise<void> {
   const row = (world: string, all: number[]) =>
     console.log(line(backend, world.padEnd(12), fixed(median(all), 1, 6), fixed(percentile(all, 0.99), 1, 6)))
   await serve(backend, 1, async (server) => {
-    row('spare ready', await repeated(server, 'return 1', () => spareOf(server)))
+    const plain: number[] = []
+    // A call without a program under the same circumstances: after a pause, on a loop that did something else meanwhile.
+    const ready = async (): Promise<void> => {
+      await spareOf(server)
+      plain.push((await timed(server, { name: 'echo', arguments: { text: 'x' } })).ms)
+      await spareOf(server)
+    }
+    row('spare ready', await repeated(server, 'return 1', ready))
+    row('no program', plain)
     row('back to back', await repeated(server, 'return 1'))
   })
   await serve(backend, 0, async (server) => row('no spare', await repeated(server, 'return 1')))
@@ -142,15 +150,16 @@ const line = (backend: Backend, ...cells: string[]): string => [backend.padEnd(1
 const fixed = (value: number, digits: number, width: number): string => value.toFixed(digits).padStart(width)
 
 async function run(server: BenchServer, code: string, session = 'bench'): Promise<{ ms: number; result: number }> {
+  const { ms, value } = await timed(server, { session, name: 'run_code', arguments: { code, description: 'bench' } })
+  return { ms, result: (value as { result: number }).result }
+}
+
+async function timed({ name, url, headers }: BenchServer, call: object): Promise<{ ms: number; value: unknown }> {
   const at = performance.now()
-  const response = await fetch(`${server.url}/invoke`, {
-    method: 'POST',
-    headers: server.headers,
-    body: JSON.stringify({ session, name: 'run_code', arguments: { code, description: 'bench' } })
-  })
-  const answer = (await response.json()) as { value?: { result: number }; error?: { message: string } }
-  if (answer.value === undefined) throw new Error(`${server.name}: ${response.status} ${JSON.stringify(answer)}`)
-  return { ms: performance.now() - at, result: answer.value.result }
+  const response = await fetch(`${url}/invoke`, { method: 'POST', headers, body: JSON.stringify(call) })
+  const answer = (await response.json()) as { value?: unknown }
+  if (answer.value === undefined) throw new Error(`${name}: ${response.status} ${JSON.stringify(answer)}`)
+  return { ms: performance.now() - at, value: answer.value }
 }
 
 function percentile(all: readonly number[], share: number): number {
