@@ -2,6 +2,7 @@ import type { Admission } from './admission.ts'
 import type { Meter } from './limits/meter.ts'
 import type { Asker } from './limits/meters.ts'
 
+/** What `resume` gives where there is nothing to wait for: each call asks. */
 const held = Promise.resolve()
 
 /** The place of one request. It is given back while the call waits for a person, and at the end by `release`. */

@@ -7,6 +7,15 @@ type Listener = (next: (...ignored: unknown[]) => Promise<string>) => string | P
 const chain = (listeners: Listener[], around = false, last: () => string | Promise<string> = () => 'last') =>
   runChain<Listener, string>({ listeners, invoke: (listener, next) => listener(next), last, around })
 
+/** A listener that, once its own `next()` is done, calls that of another. */
+const callsLate =
+  (late: Promise<() => Promise<string>>): Listener =>
+  async (next) => {
+    const inner = await next()
+    await (await late)().catch(() => {})
+    return inner
+  }
+
 describe('a chain (core.md §9)', () => {
   it('is the default without listeners', async () => {
     expect(await chain([])).toBe('last')
@@ -80,17 +89,7 @@ describe('a chain (core.md §9)', () => {
 
   it('fails for a call after the listener has settled, while the stage still runs [core-9.4.late]', async () => {
     const late = deferred<() => Promise<string>>()
-    const outcome = chain([
-      async (next) => {
-        const inner = await next()
-        await (await late.promise)().catch(() => {})
-        return inner
-      },
-      (next) => {
-        late.resolve(next)
-        return 'early'
-      }
-    ])
+    const outcome = chain([callsLate(late.promise), (next) => (late.resolve(next), 'early')])
     await expect(outcome).rejects.toThrow(/settled/)
   })
 
@@ -124,20 +123,7 @@ describe('a chain (core.md §9)', () => {
     'refuses a late call of a listener that handed on what next() gave it (around: %s)',
     async (around) => {
       const late = deferred<() => Promise<string>>()
-      const outcome = chain(
-        [
-          async (next) => {
-            const inner = await next()
-            await (await late.promise)().catch(() => {})
-            return inner
-          },
-          (next) => {
-            late.resolve(next)
-            return next()
-          }
-        ],
-        around
-      )
+      const outcome = chain([callsLate(late.promise), (next) => (late.resolve(next), next())], around)
       await expect(outcome).rejects.toThrow(/settled|twice/)
     }
   )
