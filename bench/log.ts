@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
+import { monitorEventLoopDelay, performance, PerformanceObserver } from 'node:perf_hooks'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { EventLog } from '../server/event-log/event-log.ts'
 import { openMemoryLog } from '../server/event-log/memory-log.ts'
@@ -20,21 +20,25 @@ interface Measured {
   blockedMs: number
   /** The most that the main thread itself worked at a stretch, in milliseconds of processor time. */
   busiestMs: number
+  /** The longest collection of garbage within it, in milliseconds. */
+  collectionMs: number
 }
 
-/** Events a second for appenders that each wait for their last append, of 300 bytes. */
+const counts = [1, 16, 64]
+
+/** Events a second for appenders that each wait for their last append, of 300 bytes, and what the durable log does to the main loop. */
 export async function benchLog(): Promise<void> {
   const root = mkdtempSync(join(tmpdir(), 'toolwright-bench-'))
+  const full = await openSqliteLog({ directory: join(root, 'full'), ballastBytes: 0 })
+  await benchBlocks(full)
   const logs = new Map<string, EventLog>([
-    ['full', await openSqliteLog({ directory: join(root, 'full'), ballastBytes: 0 })],
+    ['full', full],
     ['normal', await openSqliteLog({ directory: join(root, 'normal'), synchronous: 'normal', ballastBytes: 0 })],
     ['memory', openMemoryLog()]
   ])
-  const idle = await longestDelay(() => wait(seconds * 1000))
-  console.log('Appends of one event of 300 bytes (medians, alternated)')
-  console.log(`With nothing to do the loop's longest delay is ${idle.toFixed(1)} ms: what the machine itself takes.\n`)
-  console.log('appenders | log    | events/s | main loop busy | longest block | busiest turn')
-  for (const appenders of [1, 16, 64]) {
+  console.log('\nAppends of one event of 300 bytes (medians, alternated)\n')
+  console.log('appenders | log    | events/s | main loop busy')
+  for (const appenders of counts) {
     const measured = new Map<string, Measured[]>([...logs.keys()].map((name) => [name, []]))
     for (let round = 0; round < rounds; round += 1) {
       for (const [name, log] of logs) measured.get(name)?.push(await measure(log, appenders, `${appenders}-${round}`))
@@ -45,15 +49,28 @@ export async function benchLog(): Promise<void> {
         String(appenders).padStart(9),
         name.padEnd(6),
         of('perSecond').toFixed(0).padStart(8),
-        `${(of('busy') * 100).toFixed(0)} %`.padStart(14),
-        `${of('blockedMs').toFixed(1)} ms`.padStart(13),
-        `${of('busiestMs').toFixed(1)} ms`.padStart(12)
+        `${(of('busy') * 100).toFixed(0)} %`.padStart(14)
       ]
       console.log(cells.join(' | '))
     }
   }
   for (const log of logs.values()) await log.close()
   rmSync(root, { recursive: true })
+}
+
+/** By the durable log alone: what one in memory keeps would be walked by the collections that the others are charged with. */
+async function benchBlocks(log: EventLog): Promise<void> {
+  const idle = await longestDelay(() => wait(seconds * 1000))
+  console.log('The main loop while the durable log is appended to')
+  console.log(`With nothing to do its longest delay is ${idle.toFixed(1)} ms: what the machine itself takes.\n`)
+  console.log('appenders | longest block | busiest turn | longest collection')
+  for (const appenders of counts) {
+    const all: Measured[] = []
+    for (let round = 0; round < rounds; round += 1) all.push(await measure(log, appenders, `alone-${appenders}-${round}`))
+    const of = (key: keyof Measured): string => `${median(all.map((one) => one[key])).toFixed(1)} ms`
+    const cells = [of('blockedMs').padStart(13), of('busiestMs').padStart(12), of('collectionMs').padStart(18)]
+    console.log([String(appenders).padStart(9), ...cells].join(' | '))
+  }
 }
 
 async function measure(log: EventLog, appenders: number, prefix: string): Promise<Measured> {
@@ -71,10 +88,18 @@ async function measure(log: EventLog, appenders: number, prefix: string): Promis
     }
   }
   const busiest = watchBusiestTurn()
+  let collectionMs = 0
+  const collections = new PerformanceObserver((list) => {
+    for (const { duration } of list.getEntries()) collectionMs = Math.max(collectionMs, duration)
+  })
+  collections.observe({ entryTypes: ['gc'] })
   const blockedMs = await longestDelay(() => Promise.all(sessions.map(appender)))
   busiest.stop()
   const { utilization } = performance.eventLoopUtilization(before)
-  return { perSecond: count / seconds, busy: utilization, blockedMs, busiestMs: busiest.take() }
+  // The observer hears of a collection in a later turn.
+  await wait(50)
+  collections.disconnect()
+  return { perSecond: count / seconds, busy: utilization, blockedMs, busiestMs: busiest.take(), collectionMs }
 }
 
 /** The longest time that the loop was held up while this ran, in milliseconds. */

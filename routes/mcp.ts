@@ -61,11 +61,10 @@ export async function mcpRoutes(fastify: FastifyInstance): Promise<void> {
       if (Array.isArray(body)) throw new RequestError('BAD_REQUEST', 'The body is one JSON-RPC message, not a batch.')
       const scope = reachScope(app, principal, request.params.scope)
       app.registrations.used(scope)
+      if (request.headers['mcp-session-id'] !== undefined) return send(request, reply, sessionOf(request))
+      // Only what begins a session needs the protocol's schemas here: to import them anew would cost each call of a tool.
       const { isInitializeRequest, isJSONRPCRequest } = await import('@modelcontextprotocol/sdk/types.js')
-      const begins = isJSONRPCRequest(body) && isInitializeRequest(body)
-      if (request.headers['mcp-session-id'] !== undefined || !begins) {
-        return send(request, reply, sessionOf(request))
-      }
+      if (!isJSONRPCRequest(body) || !isInitializeRequest(body)) return send(request, reply, sessionOf(request))
       if (app.shutdown.isDraining) throw new RequestError('SHUTTING_DOWN')
       const session = await app.mcpSessions.open(scope, principal)
       try {
