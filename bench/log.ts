@@ -66,7 +66,8 @@ async function benchBlocks(log: EventLog): Promise<void> {
   console.log('appenders | longest block | busiest turn | longest collection')
   for (const appenders of counts) {
     const all: Measured[] = []
-    for (let round = 0; round < rounds; round += 1) all.push(await measure(log, appenders, `alone-${appenders}-${round}`))
+    for (let round = 0; round < rounds; round += 1)
+      all.push(await measure(log, appenders, `alone-${appenders}-${round}`))
     const of = (key: keyof Measured): string => `${median(all.map((one) => one[key])).toFixed(1)} ms`
     const cells = [of('blockedMs').padStart(13), of('busiestMs').padStart(12), of('collectionMs').padStart(18)]
     console.log([String(appenders).padStart(9), ...cells].join(' | '))
