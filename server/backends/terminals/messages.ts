@@ -65,6 +65,8 @@ export interface HostCalls {
   /** Answered when all processes are gone. The text is kept until `forget`. */
   close: { args: { id: string }; answer: null }
   forget: { args: { id: string }; answer: null }
+  /** Answered at once: it is well. */
+  ping: { args: Record<never, never>; answer: null }
 }
 
 export type HostMethod = keyof HostCalls

@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url'
+import { SilenceWatch } from '../subprocess/silence-watch.ts'
 import type { ProcessHandle, Subprocesses } from '../subprocess/subprocess.ts'
 import { FrameReader, frameOf } from './host/frames.js'
 import type { FromHost, HostCalls, HostMethod } from './messages.ts'
@@ -18,6 +19,13 @@ export interface HostListener {
   onLost(error: TerminalError): void
 }
 
+export interface PtyHostOptions {
+  /** How long the host may say nothing while it is asked something; then it is ended, and the next terminal has a new one. */
+  maxSilenceMs: number
+  /** Hears when a host was lost. */
+  warn: (message: string, details: object) => void
+}
+
 interface PendingCall {
   resolve(value: never): void
   reject(error: Error): void
@@ -29,19 +37,19 @@ interface PendingCall {
  */
 export class PtyHost {
   readonly #subprocesses: Subprocesses
-  readonly #warn: (message: string, details: object) => void
+  readonly #options: PtyHostOptions
   #connection: Connection | undefined
   #isDisposed = false
 
-  constructor(subprocesses: Subprocesses, warn: (message: string, details: object) => void) {
+  constructor(subprocesses: Subprocesses, options: PtyHostOptions) {
     this.#subprocesses = subprocesses
-    this.#warn = warn
+    this.#options = options
   }
 
   /** The running host, started if need be: a terminal belongs to the one that it was opened in. */
   connect(): Connection {
     if (this.#isDisposed) throw new TerminalError('SERVICE_DISPOSING', 'the server is stopping: no terminal is opened')
-    if (this.#connection?.isOpen !== true) this.#connection = new Connection(this.#subprocesses, this.#warn)
+    if (this.#connection?.isOpen !== true) this.#connection = new Connection(this.#subprocesses, this.#options)
     return this.#connection
   }
 
@@ -59,12 +67,18 @@ export class Connection {
   readonly #listeners = new Map<string, HostListener>()
   readonly #pending = new Map<number, PendingCall>()
   readonly #reader = new FrameReader()
+  readonly #watch: SilenceWatch
   #lastRequest = 0
   #isEnding = false
   isOpen = true
 
-  constructor(subprocesses: Subprocesses, warn: (message: string, details: object) => void) {
+  constructor(subprocesses: Subprocesses, { maxSilenceMs, warn }: PtyHostOptions) {
     this.#warn = warn
+    this.#watch = new SilenceWatch({
+      maxSilenceMs,
+      ask: () => void this.call('ping', {}).catch(() => undefined),
+      onSilence: ({ message }) => void this.#lose(message)
+    })
     this.#handle = subprocesses.spawn({
       argv: [process.execPath, fileURLToPath(new URL('./host/host-process.js', import.meta.url))],
       cwd: '/',
@@ -93,6 +107,7 @@ export class Connection {
     const request = ++this.#lastRequest
     return new Promise((resolve, reject) => {
       this.#pending.set(request, { resolve, reject })
+      this.#watch.start()
       this.#handle.stdin?.write(frameOf({ request, method, args }))
     })
   }
@@ -116,6 +131,7 @@ export class Connection {
   }
 
   #receive(chunk: Uint8Array): void {
+    this.#watch.heard()
     try {
       for (const message of this.#reader.read(chunk)) this.#take(message as FromHost)
     } catch (error) {
@@ -129,6 +145,7 @@ export class Connection {
     if (message.type === 'exited') return this.#listeners.get(message.id)?.onExit(message.exitCode, message.signal)
     const call = this.#pending.get(message.request)
     this.#pending.delete(message.request)
+    if (this.#pending.size === 0) this.#watch.stop()
     if (message.type === 'answer') call?.resolve(message.value as never)
     else call?.reject(new TerminalError('TERMINAL_REFUSED', message.message))
   }
@@ -137,6 +154,7 @@ export class Connection {
   async #lose(cause: string): Promise<void> {
     if (!this.isOpen) return
     this.isOpen = false
+    this.#watch.stop()
     this.#handle.terminate()
     const error = lost(cause)
     for (const call of this.#pending.values()) call.reject(error)

@@ -1,13 +1,15 @@
 import { childEnvironment } from '../subprocess/environment.ts'
 import type { Subprocesses } from '../subprocess/subprocess.ts'
 import type { PtyLimits } from './messages.ts'
-import { PtyHost } from './pty-host.ts'
+import { PtyHost, type PtyHostOptions } from './pty-host.ts'
 import { ShellTerminal } from './shell-terminal.ts'
 import type { OpenOptions, TerminalBackend, TerminalRequest, TerminalSession } from './terminals.ts'
 
 const ROWS = 40
 const COLUMNS = 160
 const PROMPT = '$ '
+/** Far more than it ever takes, on the busiest machine: with it go all terminals. */
+const MAX_SILENCE_MS = 20_000
 
 export const defaultPtyLimits: PtyLimits = {
   pollMs: 50,
@@ -45,12 +47,16 @@ export class ShellTerminals implements TerminalBackend {
   readonly #host: PtyHost
   readonly #limits: PtyLimits
 
-  /** `warn` hears when the process that holds the terminals died. */
+  /** What is not given of the host's options is its default. */
   constructor(
     subprocesses: Subprocesses,
-    { limits = {}, warn }: { limits?: Partial<PtyLimits>; warn: (message: string, details: object) => void }
+    {
+      limits = {},
+      warn,
+      maxSilenceMs = MAX_SILENCE_MS
+    }: { limits?: Partial<PtyLimits> } & Pick<PtyHostOptions, 'warn'> & Partial<PtyHostOptions>
   ) {
-    this.#host = new PtyHost(subprocesses, warn)
+    this.#host = new PtyHost(subprocesses, { maxSilenceMs, warn })
     this.#limits = { ...defaultPtyLimits, ...limits }
   }
 

@@ -21,8 +21,9 @@ afterAll(async () => {
   await trees.dispose()
 })
 
-function shellsWith(more: Partial<PtyLimits>): ShellTerminals {
-  return new ShellTerminals(trees, { limits: { ...limits, ...more }, warn: (message) => warnings.push(message) })
+function shellsWith(more: Partial<PtyLimits>, options: { maxSilenceMs?: number } = {}): ShellTerminals {
+  const warn = (message: string) => warnings.push(message)
+  return new ShellTerminals(trees, { limits: { ...limits, ...more }, warn, ...options })
 }
 
 let lastId = 0
@@ -142,8 +143,8 @@ describe('waiting for the prompt (backends.md §5.2)', () => {
   })
 })
 
-function shellsAside(more: Partial<PtyLimits>): ShellTerminals {
-  const made = shellsWith(more)
+function shellsAside(more: Partial<PtyLimits>, options: { maxSilenceMs?: number } = {}): ShellTerminals {
+  const made = shellsWith(more, options)
   onTestFinished(() => made.dispose())
   return made
 }
@@ -347,28 +348,34 @@ describe('signals and the end', () => {
 })
 
 describe('the process that holds the terminals', () => {
-  it('dies with a send under way: its terminals end, and the next one has a new process', async () => {
-    const aside = shellsAside({})
-    const others = new Set(hostPids())
-    const sleep = uniqueSleep()
-    const terminal = await open({}, { from: aside })
-    const [host] = hostPids().filter((pid) => !others.has(pid))
-    const send = terminal.send(`setsid sleep ${sleep} & sleep ${sleep}\r`)
-    await until(() => processesWith(`sleep ${sleep}`).length >= 2)
-    const waiting = terminal.output(10_000, 10, new AbortController().signal)
-    process.kill(host!, 'SIGKILL')
-    await expect(send.done).rejects.toMatchObject({ code: 'TERMINAL_LOST' })
-    await send.released
-    expect(terminal.status).toEqual({ kind: 'exited', exitCode: null, signal: null })
-    expect(await terminal.read(0, 5)).toMatchObject({ text: '', totalLines: 0 })
-    expect((await waiting.catch(() => ({ text: '' }))).text).toBe('')
-    await expect(terminal.signal('SIGINT')).rejects.toMatchObject({ code: 'TERMINAL_LOST' })
-    await terminal.close()
-    expect(processesWith(`sleep ${sleep}`)).toEqual([])
-    await until(() => warnings.length > 0)
-    const next = await open({}, { from: aside })
-    expect((await type(next, 'echo again')).viewport).toContain('\nagain\n')
-  })
+  it.each([
+    ['dies', 'SIGKILL'],
+    ['is stopped', 'SIGSTOP']
+  ] as const)(
+    '%s with a send under way: its terminals end, and the next one has a new process',
+    async (_how, signal) => {
+      const aside = shellsAside({}, { maxSilenceMs: 3_000 })
+      const others = new Set(hostPids())
+      const sleep = uniqueSleep()
+      const terminal = await open({}, { from: aside })
+      const [host] = hostPids().filter((pid) => !others.has(pid))
+      const send = terminal.send(`setsid sleep ${sleep} & sleep ${sleep}\r`)
+      await until(() => processesWith(`sleep ${sleep}`).length >= 2)
+      const waiting = terminal.output(10_000, 10, new AbortController().signal)
+      process.kill(host!, signal)
+      await expect(send.done).rejects.toMatchObject({ code: 'TERMINAL_LOST' })
+      await send.released
+      expect(terminal.status).toEqual({ kind: 'exited', exitCode: null, signal: null })
+      expect(await terminal.read(0, 5)).toMatchObject({ text: '', totalLines: 0 })
+      expect((await waiting.catch(() => ({ text: '' }))).text).toBe('')
+      await expect(terminal.signal('SIGINT')).rejects.toMatchObject({ code: 'TERMINAL_LOST' })
+      await terminal.close()
+      expect(processesWith(`sleep ${sleep}`)).toEqual([])
+      await until(() => warnings.length > 0)
+      const next = await open({}, { from: aside })
+      expect((await type(next, 'echo again')).viewport).toContain('\nagain\n')
+    }
+  )
 
   it('R8 ends everything when the server is killed', async () => {
     const sleep = uniqueSleep()

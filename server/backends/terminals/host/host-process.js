@@ -48,7 +48,8 @@ const methods = {
   input: ({ id, text }) => (terminal(id).input(text), null),
   signal: ({ id, signal }) => ({ group: terminal(id).signal(signal) }),
   close: async ({ id }) => (await terminals.get(id)?.close(), null),
-  forget: ({ id }) => (terminals.delete(id), null)
+  forget: ({ id }) => (terminals.delete(id), null),
+  ping: () => null
 }
 
 /** @param {ToHost} message */
