@@ -61,6 +61,7 @@ import { approvalRoutes } from '../routes/approvals.ts'
 import { batchRoutes } from '../routes/batch.ts'
 import { callFrames } from '../routes/call-frames.ts'
 import { callRoutes } from '../routes/calls.ts'
+import { capabilityRoutes } from '../routes/capabilities.ts'
 import { eventRoutes } from '../routes/events.ts'
 import { healthRoutes } from '../routes/health.ts'
 import { invokeRoutes } from '../routes/invoke.ts'
@@ -234,6 +235,7 @@ async function compose(
     }
   }
   await app.register(healthRoutes)
+  await app.register(capabilityRoutes, config)
   if (config.metrics.enabled) await app.register(metricsRoutes, config)
   await app.register(ticketRoutes, { scopes: reach })
   await app.register(tokenRoutes, { ...config, scopes: reach })

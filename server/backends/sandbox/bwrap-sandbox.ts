@@ -3,6 +3,7 @@ import { bwrapArguments, type MountOptions, type SandboxLimits } from './bwrap-a
 import {
   type ConfineOptions,
   type Confined,
+  type Confinement,
   type EndKind,
   type Sandbox,
   type SandboxedEnd,
@@ -90,6 +91,15 @@ export class BwrapSandbox implements Sandbox {
   /** The user that commands run as, where it is another than the server's. */
   get uid(): number | undefined {
     return this.#mounts.uid
+  }
+
+  get confines(): readonly Confinement[] {
+    const { network } = this.#mounts.limits
+    return [
+      ...(['writes', 'state', 'environment', 'processes', 'limits'] as const),
+      ...(this.uid === undefined ? [] : (['user'] as const)),
+      ...(network === 'none' ? (['network'] as const) : [])
+    ]
   }
 
   confine(argv: readonly [string, ...string[]], policy: SandboxPolicy, options: ConfineOptions): Confined {

@@ -44,11 +44,18 @@ export interface SandboxedEnd {
 /** `runner-failure`: the command may not have run at all. `denied`: the sandbox refused it a file. */
 export type EndKind = 'runner-failure' | 'denied' | 'ordinary'
 
+/**
+ * What is kept from a command or program that is confined: to change files (`writes`: save where its mode lets it) or to see the server's
+ * data (`state`), its environment, or other processes; the server's `user`, use beyond the kernel's `limits`, the network.
+ */
+export type Confinement = 'writes' | 'state' | 'environment' | 'processes' | 'user' | 'limits' | 'network'
+
 /** A backend that confines processes (backends.md §11.2). One exists only if it was seen to work. */
 export interface Sandbox {
   /** Its mechanism, as `bwrap`. */
   readonly name: string
   readonly enforcement: 'full' | 'partial'
+  readonly confines: readonly Confinement[]
   /**
    * Rejects with SandboxError when the backend cannot give this workspace to commands, with SpawnError when it could not find out; what was
    * found usable is not asked again.
@@ -110,7 +117,8 @@ export function unavailableSandbox(reason: string): Sandbox {
     throw new SandboxError(reason)
   }
   const reject = () => Promise.reject(new SandboxError(reason))
-  return { name: 'none', enforcement: 'full', assertUsable: reject, confine: fail, classify: fail, isBroken: reject }
+  const refusing = { assertUsable: reject, confine: fail, classify: fail, isBroken: reject }
+  return { name: 'none', enforcement: 'full', confines: [], ...refusing }
 }
 
 /** Why an escalation was not granted; `code` tells the ways apart. */

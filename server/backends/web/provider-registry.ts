@@ -12,6 +12,10 @@ export class ProviderRegistry<Provider extends { readonly id: string; isUsable()
     this.#configured = configured
   }
 
+  get ids(): string[] {
+    return [...this.#providers.keys()]
+  }
+
   register(provider: Provider): () => void {
     const { id } = provider
     if (this.#providers.has(id)) {

@@ -15,6 +15,10 @@ export class WebProviders implements Web {
     this.#search = new ProviderRegistry('web search', ids.searchProvider)
   }
 
+  get providers(): Web['providers'] {
+    return { fetch: this.#fetch.ids, search: this.#search.ids }
+  }
+
   registerFetch(provider: FetchProvider): () => void {
     return this.#fetch.register(provider)
   }

@@ -71,6 +71,8 @@ export interface SearchProvider extends Provider {
 
 /** Fetch and search by whatever provides them (backends.md §8.1). Which provider it is, is decided at each call. */
 export interface Web {
+  /** Ids of the providers that are registered now. */
+  readonly providers: { readonly fetch: readonly string[]; readonly search: readonly string[] }
   /** Throws WEB_DUPLICATE_PROVIDER. Returns the idempotent undo. */
   registerFetch(provider: FetchProvider): () => void
   /** Throws WEB_DUPLICATE_PROVIDER. Returns the idempotent undo. */
