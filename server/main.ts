@@ -4,6 +4,7 @@ import closeWithGrace from 'close-with-grace'
 import type { FastifyInstance } from 'fastify'
 import { buildApp } from './app.ts'
 import { adminTokenPlace } from './auth/admin-token.ts'
+import type { CodeRuntime } from './code-runtime/code-runtime.ts'
 import { configFromArguments, runCommand } from './command-line.ts'
 import type { Config } from './config/schema.ts'
 import { shellExecutor } from './config/shell-executor.ts'
@@ -49,6 +50,8 @@ async function start(config: Config, onFatal: () => void): Promise<FastifyInstan
     app.subprocesses.prepare()
     const address = await app.listen({ host: config.host, port: config.port })
     process.stdout.write(startUpLines(config, address))
+    // It opens beside the start, which does not wait for it.
+    void app.codeRuntime.then((runtime) => process.stdout.write(programsLine(config, runtime)))
     return app
   } catch (error) {
     await app.close()
@@ -71,6 +74,12 @@ function startUpLines(config: Config, address: string): string {
     `Try: curl -sS -H "Authorization: Bearer ${token.shellWord}" -H 'Content-Type: application/json' -d '${call}' ${address}/invoke`,
     ''
   ].join('\n')
+}
+
+/** Programs that share the server's user and see its process may do to it what they like (code-mode.md §15.2). */
+function programsLine({ codeRuntime }: Config, runtime: CodeRuntime | undefined): string {
+  if (runtime === undefined || runtime.containment.pidNamespace || runtime.containment.ownUser) return ''
+  return `Programs run as this user and are not confined (codeRuntime.backend: ${codeRuntime.backend})\n`
 }
 
 const toStandardError = {

@@ -53,10 +53,18 @@ describe('the process', { timeout: 90_000 }, () => {
     child.kill('SIGTERM')
     const { exitCode, stdout: all, stderr } = await child
     expect(exitCode).toBe(0)
-    expect(all.trimEnd().split('\n')).toHaveLength(4)
+    // Where no program can be confined, one more line says so.
+    const lines = all.trimEnd().split('\n')
+    expect(lines.filter((printed) => !printed.startsWith('Programs '))).toHaveLength(4)
     const token = readFileSync(join(home, 'admin-token'), 'utf8').trim()
     expect(all + stderr).not.toContain(token)
     for (const logged of stderr.trimEnd().split('\n')) expect(JSON.parse(logged)).toHaveProperty('level')
+  })
+
+  it('says that programs are not confined where they are not (code-mode.md §15.2)', async () => {
+    const { listening, printed } = start([], { env: { TOOLWRIGHT_CODE_RUNTIME_BACKEND: 'worker-thread' } })
+    await listening()
+    await until(() => printed().includes('Programs run as this user and are not confined'), 60_000)
   })
 
   it('a preset token is taken and never printed', async () => {
