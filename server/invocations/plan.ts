@@ -53,15 +53,16 @@ export function parseCall(request: CallRequest): ParsedCall {
     rawArguments === undefined
       ? fromValue(request.arguments === undefined ? {} : request.arguments, request.sent)
       : fromRaw(rawArguments)
-  const raw = rawArguments ?? storedText(value, error !== undefined, request.sent)
+  const isWhatWasSent = error === undefined && isLosslessJson(value)
+  const raw = rawArguments ?? storedText(value, isWhatWasSent, request.sent)
   return {
     callId: request.callId ?? newCallId(),
     isNamedByCaller: request.callId !== undefined,
     name: request.name,
     arguments: value,
     raw,
-    // A value that is not what was sent is known by what was sent.
-    argumentsHash: digest(error === undefined ? canonicalJson(value) : raw),
+    // An infinity, say, is written as null: what is not what was sent is known by what was sent.
+    argumentsHash: digest(isWhatWasSent ? canonicalJson(value) : raw),
     ...(error === undefined ? {} : { argumentsError: error })
   }
 }
@@ -116,9 +117,9 @@ const movedKey = /"\d+":/
  * (api.md §2). What was sent is read again only where the value does not tell: a call costs one more look at its text, 50 ns for a
  * short one.
  */
-function storedText(value: JsonValue, isUnsafe: boolean, sent: SentArguments | undefined): string {
+function storedText(value: JsonValue, isWhatWasSent: boolean, sent: SentArguments | undefined): string {
   if (sent === undefined) return stringifyJson(value)
-  if (isUnsafe || !isLosslessJson(value)) return sent.text()
+  if (!isWhatWasSent) return sent.text()
   const compact = stringifyJson(value)
   return movedKey.test(compact) ? compactText(sent.text()) : compact
 }
