@@ -7,6 +7,7 @@ import type { StepRef, StepRequest } from '../sessions/turns.ts'
 import type { Admission } from './admission.ts'
 import type { Asker } from './limits/meters.ts'
 import type { CallAnswer } from './answer.ts'
+import { ToolArgsError } from '../tools/args-error.ts'
 import { acceptedWrite } from './call-rows.ts'
 import { type CallEngine, type CallPlace, CallRun } from './call-run.ts'
 import { type Caller, checkSameCall, type LiveCall } from './live-call.ts'
@@ -82,7 +83,7 @@ export class Invocations {
   /** What the call would meet before its body: neither runs nor logs it, nor asks anybody (api.md §2). */
   async dryRun({ session, ...request }: InvokeRequest, signal: AbortSignal): Promise<DryRunReport> {
     const { callId, name, arguments: args, argumentsError } = parseCall(request)
-    return this.parts.engine.pipeline.dryRun({
+    const report = await this.parts.engine.pipeline.dryRun({
       callId,
       name,
       arguments: args,
@@ -90,6 +91,7 @@ export class Invocations {
       signal,
       ...(argumentsError === undefined ? {} : { argumentsError })
     })
+    return argumentsError instanceof ToolArgsError ? { ...report, violations: [...argumentsError.violations] } : report
   }
 
   /** State and result of a call. With `until` it waits for the end of a live one, as long as that signal lets it. */

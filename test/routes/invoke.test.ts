@@ -268,6 +268,11 @@ describe('POST /invoke (api.md §2)', () => {
     expect(await dry({ name: 'echo', callId: 'deny' })).toEqual({ decision: 'deny', reason: 'not allowed' })
     expect(await dry({ name: 'echo', callId: 'ask' })).toEqual({ decision: 'ask', reason: 'really?' })
     expect(await dry({ name: 'nope' })).toMatchObject({ error: { info: { code: 'UNKNOWN_TOOL' } } })
+    expect(await dry({ name: 'echo', rawArguments: '{"ids":[9007199254740993]}' })).toMatchObject({
+      decision: 'deny',
+      violations: ['"ids[0]" is an integer beyond 2^53 - 1; send it as a string'],
+      error: { info: { code: 'INVALID_ARGS' } }
+    })
     expect(app.trace).toEqual([])
     expect((await app.get('/sessions/dry')).status).toBe(404)
     expect((await app.get('/sessions')).body.sessions).toEqual([])
