@@ -17,9 +17,14 @@ const Message = Type.Object(
     id: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
     content: Type.Union([Type.String(), Type.Array(ContentBlock, { minItems: 1 })], {
       description: 'A text, or content blocks.'
-    })
+    }),
+    role: Type.Optional(Type.Literal('user')),
+    source: Type.Optional(Type.Object({ kind: Type.Literal('user') }, { additionalProperties: false }))
   },
-  { additionalProperties: false, description: 'What the user said; logged as `user/message`.' }
+  {
+    additionalProperties: false,
+    description: 'What the user said; logged as `user/message`. A whole message, as it will stand there, or less of it.'
+  }
 )
 
 /** A body that may be left out. */

@@ -40,6 +40,15 @@ describe('turns over the wire (api.md §2)', () => {
     expect((await app.get('/sessions/default')).body).toMatchObject({ turn: 3, isTurnOpen: false })
   })
 
+  it('takes a message as the log has it', async () => {
+    const app = await startApp()
+    const last = async () => (await app.events()).findLast(({ type }) => type === 'user/message')?.data
+    await turn(app, { message: { content: 'hello' } })
+    const whole = await last()
+    expect((await turn(app, { message: { ...whole, id: 'again' } })).status).toBe(201)
+    expect(await last()).toEqual({ ...whole, id: 'again' })
+  })
+
   it('needs no body, and makes the session it opens a turn of', async () => {
     const app = await startApp()
     app.app.tools.child('a')
@@ -54,7 +63,14 @@ describe('turns over the wire (api.md §2)', () => {
     const agent = await app.served.tokenFor('agent', 'a')
     const foreign = await app.served.call('/sessions/bare/turns', { method: 'POST', token: agent })
     expect(foreign.status).toBe(404)
-    for (const body of [{ message: {} }, { message: { content: '', source: {} } }, { message: { content: [] } }, []]) {
+    for (const body of [
+      { message: {} },
+      { message: { content: '', source: {} } },
+      { message: { content: '', source: { kind: 'plugin' } } },
+      { message: { content: '', role: 'assistant' } },
+      { message: { content: [] } },
+      []
+    ]) {
       expect((await turn(app, body)).status).toBe(400)
     }
     expect((await end(app, 1, { reason: 'interrupted' })).status).toBe(400)
