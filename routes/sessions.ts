@@ -37,7 +37,7 @@ export async function sessionRoutes(fastify: FastifyInstance, { workspace }: Pic
           {
             ...pageQuery,
             scope: Type.Optional(ScopeId),
-            after: Type.Optional(Type.String({ maxLength: 128, description: 'The `next` of the page before.' }))
+            after: Type.Optional(Type.String({ maxLength: 136, description: 'The `next` of the page before.' }))
           },
           { additionalProperties: false }
         ),

@@ -32,6 +32,22 @@ describe('sessions (api.md §4)', () => {
     expect((await put(app, 'no%2Fslash', {})).status).toBe(400)
   })
 
+  it('ids are as long as they may be: the default session of a scope with the longest id can be named (api.md §2)', async () => {
+    const app = await startApp()
+    const scope = 's'.repeat(128)
+    app.app.tools.child(scope)
+    const { session, callId } = await app.invoke({ name: 'echo', scope })
+    expect(session).toBe(`${scope}:default`)
+    expect((await app.invoke({ name: 'echo', scope, session })).session).toBe(session)
+    for (const path of [`/sessions/${session}`, `/sessions/${session}/events`, `/calls/${session}/${callId}`]) {
+      expect((await app.get(path)).status, path).toBe(200)
+    }
+    expect((await app.get(`/sessions?after=${session}`)).body).toEqual({ sessions: [] })
+    for (const id of ['s'.repeat(129), `${scope}x:default`]) {
+      expect((await app.get(`/sessions/${id}`)).body.error.code).toBe('BAD_REQUEST')
+    }
+  })
+
   it('only an admin puts a session outside the roots, and nobody learns what is there', async () => {
     const root = temporaryDirectory()
     const outside = temporaryDirectory()
