@@ -75,7 +75,7 @@ export async function mcpServerRoutes(fastify: FastifyInstance, { mcp }: Pick<Co
       schema: {
         summary: 'Register an MCP server, or another in its place',
         description:
-          'Needs the setting `mcp.registerOverHttp`. Waits for the first connection, within bounds, and answers with what came of it; ' +
+          'Unless the setting `mcp.registerOverHttp` is off. Waits for the first connection, within bounds, and answers with what came of it; ' +
           'the server comes back after a restart.',
         params,
         body: McpServerSettings,

@@ -122,7 +122,7 @@ export const mcpBridgeSettings = {
     description: 'MCP servers whose tools are brought in, by name.'
   }),
   registerOverHttp: Type.Boolean({
-    default: false,
+    default: true,
     description:
       'Whether admins may register MCP servers at run time; a stdio server is a program that Toolwright runs.'
   }),

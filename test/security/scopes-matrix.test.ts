@@ -17,7 +17,6 @@ const settings = {
   // Calls of both sides run to the end.
   'drain.drainMs': '0',
   'permissions.rules': JSON.stringify([{ name: 'people', decision: 'ask', tools: 'asked' }]),
-  'mcp.registerOverHttp': 'true',
   'mcp.servers': JSON.stringify({
     [mcpServer]: { transport: 'streamable-http', url: 'http://127.0.0.1:1/', reconnect: { enabled: false } }
   })

@@ -26,10 +26,9 @@ describe('a server that changes its tools (reliability.md §1.3, S8)', () => {
       env: { TOKEN: 'canary-of-env' }
     }
     show(tool('plain'))
-    const app = await HomeApp.start(
-      { 'mcp.registerOverHttp': 'true', 'mcp.listChangedIntervalMs': '1', 'mcp.startupWaitMs': '60000' },
-      ['mcp__taken__t']
-    )
+    const app = await HomeApp.start({ 'mcp.listChangedIntervalMs': '1', 'mcp.startupWaitMs': '60000' }, [
+      'mcp__taken__t'
+    ])
     const news: object[] = []
     app.app.liveEvents.subscribe(({ type, data }) => type === 'mcp/changed' && news.push(data))
     const operator = await app.tokenFor('operator', 'global')

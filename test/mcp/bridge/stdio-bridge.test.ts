@@ -39,7 +39,7 @@ describe('a stdio server (backends.md §10)', () => {
   it('is a server like any other, from its first call to its end', async () => {
     const served = fixture({ env: { MCP_GIVEN: 'given-secret' }, toolCallTimeoutMs: 30_000 })
     starts = served.starts
-    app = await open({ srv: served.definition, 'srv-2': fixture().definition })
+    app = await open({ srv: served.definition, 'srv-2': fixture().definition }, { 'mcp.registerOverHttp': 'false' })
     const names = await app.names('global')
 
     // C73: names.
