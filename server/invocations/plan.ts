@@ -49,12 +49,11 @@ export function parseCall(request: CallRequest): ParsedCall {
     throw new RequestError('BAD_REQUEST', 'arguments and rawArguments exclude each other')
   }
   const { rawArguments } = request
-  const { value, error } =
+  const { value, error, isExact } =
     rawArguments === undefined
       ? fromValue(request.arguments === undefined ? {} : request.arguments, request.sent)
       : fromRaw(rawArguments)
-  const isWhatWasSent = error === undefined && isLosslessJson(value)
-  const raw = rawArguments ?? storedText(value, isWhatWasSent, request.sent)
+  const raw = rawArguments ?? storedText(value, isExact, request.sent)
   return {
     callId: request.callId ?? newCallId(),
     isNamedByCaller: request.callId !== undefined,
@@ -62,7 +61,7 @@ export function parseCall(request: CallRequest): ParsedCall {
     arguments: value,
     raw,
     // An infinity, say, is written as null: what is not what was sent is known by what was sent.
-    argumentsHash: digest(isWhatWasSent ? canonicalJson(value) : raw),
+    argumentsHash: digest(isExact ? canonicalJson(value) : raw),
     ...(error === undefined ? {} : { argumentsError: error })
   }
 }
@@ -71,10 +70,16 @@ interface Arguments {
   value: JsonValue
   /** Why the value must not run. */
   error?: Error
+  /** It is what was sent: no number of it was rounded, overflowed or lost its sign. */
+  isExact: boolean
 }
 
+/** Without one of these no number of a JSON text is `-0` or overflows. */
+const maybeLossy = /-0|\d[eE]|\d{309}/
+
 function fromValue(value: JsonValue, sent: SentArguments | undefined): Arguments {
-  return sent?.unsafe === undefined ? { value } : { value, error: unsafeInteger(sent.unsafe) }
+  if (sent?.unsafe !== undefined) return { value, error: unsafeInteger(sent.unsafe), isExact: false }
+  return { value, isExact: isLosslessJson(value) }
 }
 
 /**
@@ -82,15 +87,17 @@ function fromValue(value: JsonValue, sent: SentArguments | undefined): Arguments
  * deeper than any body may fails its call (api.md §8): a copy of it would cost the event loop more than it is worth.
  */
 function fromRaw(text: string): Arguments {
-  if (text === '') return { value: {} }
+  if (text === '') return { value: {}, isExact: true }
   try {
     const value = parseJson(text, { maxDepth: maxRawDepth })
     const [unsafe] = unsafeNumberPaths(text, 0)
-    return unsafe === undefined ? { value } : { value, error: unsafeInteger(unsafe) }
+    if (unsafe !== undefined) return { value, error: unsafeInteger(unsafe), isExact: false }
+    return { value, isExact: !maybeLossy.test(text) || isLosslessJson(value) }
   } catch (error) {
     if (!(error instanceof JsonTextError)) throw error
-    if (error.reason === 'syntax') return { value: text }
-    return { value: text, error: new Error(`the arguments are not lossless JSON: ${error.message}`) }
+    if (error.reason === 'syntax') return { value: text, isExact: true }
+    const tooDeep = new Error(`the arguments are not lossless JSON: ${error.message}`)
+    return { value: text, error: tooDeep, isExact: false }
   }
 }
 
@@ -117,9 +124,9 @@ const movedKey = /"\d+":/
  * (api.md §2). What was sent is read again only where the value does not tell: a call costs one more look at its text, 50 ns for a
  * short one.
  */
-function storedText(value: JsonValue, isWhatWasSent: boolean, sent: SentArguments | undefined): string {
+function storedText(value: JsonValue, isExact: boolean, sent: SentArguments | undefined): string {
   if (sent === undefined) return stringifyJson(value)
-  if (!isWhatWasSent) return sent.text()
+  if (!isExact) return sent.text()
   const compact = stringifyJson(value)
   return movedKey.test(compact) ? compactText(sent.text()) : compact
 }

@@ -73,14 +73,20 @@ describe('JSON over the wire (core.md §2)', () => {
 
   it.each([
     ['1e400', 'null'],
+    [`${'9'.repeat(309)}.5`, 'null'],
     ['-0', '0']
   ])('a callId whose arguments were %s is not that of the call with %s (api.md §2)', async (lossy, other) => {
     const { app } = await keeping()
-    const invoke = (number: string) => send(app, `{"name":"keep","callId":"k","arguments":{"n":${number}}}`)
-    const first = await invoke(lossy)
-    expect((await invoke(lossy)).body).toEqual({ ...first.body, replayed: true })
-    const conflict = await invoke(other)
-    expect([conflict.status, conflict.body.error.code]).toEqual([409, 'CALL_CONFLICT'])
+    const forms = [
+      (number: string) => `{"name":"keep","callId":"a","arguments":{"n":${number}}}`,
+      (number: string) => JSON.stringify({ name: 'keep', callId: 'r', rawArguments: `{"n":${number}}` })
+    ]
+    for (const form of forms) {
+      const first = await send(app, form(lossy))
+      expect((await send(app, form(lossy))).body).toEqual({ ...first.body, replayed: true })
+      const conflict = await send(app, form(other))
+      expect([conflict.status, conflict.body.error.code]).toEqual([409, 'CALL_CONFLICT'])
+    }
   })
 
   it('arguments keep keys that elsewhere would pollute [core-2.8.proto-keys]', async () => {
