@@ -68,12 +68,21 @@ export const body = fp(
 
 function read(request: FastifyRequest, bytes: Buffer): JsonValue {
   const { dataPaths = [], keepsBodyText = false } = request.routeOptions.config
+  if (bytes.length === 0) {
+    if (needsNone(request)) return null
+    throw new RequestError('BAD_JSON', 'The body is empty.')
+  }
   const text = decode(bytes)
-  if (text === '') throw new RequestError('BAD_JSON', 'The body is empty.')
   const value = parseJson(text, { maxDepth: maxBodyDepth })
   refusePoisonKeys(value, dataPaths)
   if (keepsBodyText) request.bodyText = text
   return value
+}
+
+/** Many clients say of every request that it is JSON, of a DELETE too: then an empty body is none. */
+function needsNone(request: FastifyRequest): boolean {
+  const validate = request.getValidationFunction('body')
+  return validate === undefined || validate(null)
 }
 
 /** Throws BAD_JSON naming the first key outside `dataPaths` that a careless merge would take for a prototype. */

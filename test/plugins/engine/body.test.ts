@@ -1,3 +1,4 @@
+import { Type } from '@sinclair/typebox'
 import { describe, expect, it } from 'vitest'
 import { startWireApp, type WireApp } from '../../helpers/wire-app.ts'
 
@@ -37,7 +38,6 @@ describe('bodies', () => {
   it('that are no JSON are BAD_JSON, without quoting them', async () => {
     const app = await echo()
     for (const body of [
-      '',
       ' ',
       '{',
       '{"a":canary}',
@@ -52,6 +52,27 @@ describe('bodies', () => {
       expect([body, status, json.error?.code]).toEqual([body, 400, 'BAD_JSON'])
       expect(text).not.toContain('canary')
     }
+  })
+
+  it('that are empty are none where none is needed, whatever the type says, and BAD_JSON elsewhere', async () => {
+    const app = await startWireApp({
+      routes: (server) => {
+        const config = { action: 'catalogue:read' } as const
+        const object = Type.Object({})
+        server.post('/none', { config }, async ({ body }) => ({ body: body ?? 'none' }))
+        server.delete('/none', { config }, async ({ body }) => ({ body: body ?? 'none' }))
+        for (const [path, body] of Object.entries({ '/optional': Type.Optional(object), '/object': object })) {
+          server.post(path, { config, schema: { body } }, async (request) => ({ body: request.body ?? 'none' }))
+        }
+      }
+    })
+    for (const path of ['/none', '/optional']) expect((await post(app, path, '')).json.body).toBe('none')
+    const headers = { 'content-type': 'application/json' }
+    const deleted = await app.call('/none', { method: 'DELETE', headers })
+    expect([deleted.status, await deleted.json()]).toEqual([200, { body: 'none' }])
+    const { status, json } = await post(app, '/object', '')
+    expect([status, json.error?.code]).toEqual([400, 'BAD_JSON'])
+    expect((await post(app, '/optional', ' ')).json.error?.code).toBe('BAD_JSON')
   })
 
   it('nested deeper than 256 are BAD_JSON, at 256 they are not', async () => {
