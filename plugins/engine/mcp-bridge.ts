@@ -47,6 +47,7 @@ export const mcpBridge = fp(
           version: version(),
           agent,
           maxMessageBytes: mcp.maxMessageBytes,
+          messagesPerSecond: mcp.messagesPerSecond,
           log: (level, message, details) => log[level](details, message),
           now: () => Date.now()
         },

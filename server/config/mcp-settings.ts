@@ -136,6 +136,11 @@ export const mcpBridgeSettings = {
   maxTools: integer(1_000, 1, 'Tools of one server; a longer list is not taken.'),
   maxSchemaBytes: integer(64 * 1024, 1, 'One schema, or one description, of a server’s tool.'),
   maxMessageBytes: integer(16 * 1024 * 1024, 4_096, 'One message of a server; a larger answer fails its call.'),
+  messagesPerSecond: integer(
+    1_000,
+    1,
+    'Messages a second that are read of one server, over all its connections; more are read later.'
+  ),
   maxConnections: integer(256, 1, 'Connections to one server, where each scope has its own.'),
   listChangedIntervalMs: integer(
     1_000,

@@ -1,8 +1,11 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { MessageGauge } from './message-gauge.ts'
+import type { MessagePace } from './message-pace.ts'
 import { type Refusal, refusedMessage } from './refused-message.ts'
 
 export interface ResponseBounds {
   readonly maxMessageBytes: number
+  readonly pace: MessagePace
   /** The request that the response answers; absent for the stream of notices. */
   readonly answers: number | undefined
   /** The response has been read to its end, or given up. */
@@ -39,10 +42,15 @@ export function boundedResponse(response: Response, bounds: ResponseBounds): Res
 
 type Controller = ReadableStreamDefaultController<Uint8Array>
 
+/** Of an event stream, so much is handed on at a time: the SDK goes through all events of a piece at once. */
+const pieceBytes = 4_096
+
 class BoundedBody {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>
   readonly #bounds: ResponseBounds & { isEventStream: boolean }
   readonly #gauge: MessageGauge
+  readonly #cancelled = new AbortController()
+  #unread: Uint8Array = new Uint8Array(0)
 
   constructor(body: ReadableStream<Uint8Array>, bounds: ResponseBounds & { isEventStream: boolean }) {
     this.#reader = body.getReader()
@@ -51,20 +59,32 @@ class BoundedBody {
   }
 
   async pull(controller: Controller): Promise<void> {
-    let piece: Awaited<ReturnType<ReadableStreamDefaultReader<Uint8Array>['read']>>
-    try {
-      piece = await this.#reader.read()
-    } catch (error) {
-      return this.#end(controller, 'ended', () => controller.error(error))
+    if (this.#unread.length === 0) {
+      let read: Awaited<ReturnType<ReadableStreamDefaultReader<Uint8Array>['read']>>
+      try {
+        read = await this.#reader.read()
+      } catch (error) {
+        return this.#end(controller, 'ended', () => controller.error(error))
+      }
+      if (read.done) return this.#end(controller, 'ended', () => controller.close())
+      this.#unread = read.value
     }
-    if (piece.done) return this.#end(controller, 'ended', () => controller.close())
-    const refusal = this.#gauge.add(piece.value)
-    if (refusal === undefined) return controller.enqueue(piece.value)
+    const piece = this.#bounds.isEventStream ? this.#unread.subarray(0, pieceBytes) : this.#unread
+    this.#unread = this.#unread.subarray(piece.length)
+    const before = this.#gauge.messages
+    const refusal = this.#gauge.add(piece)
+    if (refusal === undefined) {
+      const waitMs = this.#bounds.pace.spend(this.#gauge.messages - before)
+      const { signal } = this.#cancelled
+      if (waitMs > 0) await sleep(waitMs, undefined, { signal, ref: false }).catch(() => {})
+      return signal.aborted ? undefined : controller.enqueue(piece)
+    }
     void this.#reader.cancel().catch(() => {})
     this.#end(controller, refusal, () => controller.error(new RefusedBodyError(refusal)))
   }
 
   async cancel(reason: unknown): Promise<void> {
+    this.#cancelled.abort()
     this.#bounds.onEnd()
     await this.#reader.cancel(reason)
   }

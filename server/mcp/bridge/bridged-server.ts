@@ -9,6 +9,7 @@ import { type BridgedTool, bridgedTool, toolDefinition } from './bridged-tool.ts
 import { Generation } from './generation.ts'
 import { type BridgeClock, Lifeline, type LifelineState } from './lifeline.ts'
 import type { Link, ServerInfo } from './link.ts'
+import { MessagePace } from './message-pace.ts'
 import type { LinkParts } from './open-link.ts'
 import type { ListLimits } from './raw-tool.ts'
 import { ResyncPace } from './resync-pace.ts'
@@ -61,6 +62,7 @@ export class BridgedServer {
   /** Not the same turns as of `#syncs`: who accepts a tool would wait for a server that is slow to list. */
   readonly #changes = new InTurn()
   readonly #pace: ResyncPace
+  readonly #messages: MessagePace
   readonly #over = new AbortController()
   readonly #undos: (() => void)[]
   #listed: readonly BridgedTool[] = []
@@ -83,6 +85,7 @@ export class BridgedServer {
       }
     })
     this.#scopeLinks = new ScopeLinks({ open: () => this.#open(() => {}), max: limits.maxLinks - 1 })
+    this.#messages = new MessagePace(parts.links.messagesPerSecond)
     this.#pace = new ResyncPace(limits.listChangedIntervalMs, clock, () => this.resync())
     this.#undos = [
       pins.onAccepted(async (scope, origin) => {
@@ -148,7 +151,8 @@ export class BridgedServer {
     const { signal } = this.#over
     // Loaded with the first server: the protocol's schemas take a third of a second, which no start without servers should.
     const { openLink } = await import('./open-link.ts')
-    return openLink(this.definition, this.#parts.links, { signal, onListChanged, conceal: this.#conceal })
+    const rest = { signal, onListChanged, conceal: this.#conceal, pace: this.#messages }
+    return openLink(this.definition, this.#parts.links, rest)
   }
 
   async #connect(): Promise<Link> {

@@ -6,6 +6,7 @@ import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { type Agent, fetch as undiciFetch } from 'undici'
 import { boundedResponse } from './bounded-response.ts'
 import type { LinkTransport } from './link-transport.ts'
+import type { MessagePace } from './message-pace.ts'
 import type { Sealed } from './server-definition.ts'
 
 /** The end of a session is told to its server, but not waited for longer. */
@@ -27,6 +28,7 @@ export interface HttpTransportOptions {
   readonly agent: Agent
   /** Of one message. */
   readonly maxMessageBytes: number
+  readonly pace: MessagePace
   /** After which a response that nobody waits for any more is let go. */
   readonly responseTimeoutMs: number
   /** The stream of notices had broken off: what the server told meanwhile is lost. */
@@ -80,13 +82,18 @@ export class HttpTransport extends StreamableHTTPClientTransport implements Link
   }
 
   async #fetch(url: string | URL, init: RequestInit, id: number | string | undefined): Promise<Response> {
-    const { agent, maxMessageBytes } = this.#options
+    const { agent, maxMessageBytes, pace } = this.#options
     const answer = id === undefined ? undefined : this.#answerOf(id, init.signal ?? undefined)
     const onEnd = (): void => answer?.release()
     try {
       const signal = answer === undefined ? {} : { signal: answer.signal }
       const response = await undiciFetch(url, { ...(init as object), ...signal, dispatcher: agent })
-      return boundedResponse(response, { maxMessageBytes, answers: typeof id === 'number' ? id : undefined, onEnd })
+      return boundedResponse(response, {
+        maxMessageBytes,
+        pace,
+        answers: typeof id === 'number' ? id : undefined,
+        onEnd
+      })
     } catch (error) {
       onEnd()
       throw error

@@ -35,14 +35,16 @@ export class LineFrames {
     return this.#size
   }
 
-  push(chunk: Buffer): void {
-    let start = 0
-    for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, start)) {
-      this.#add(chunk.subarray(start, end))
-      this.#finish()
-      start = end + 1
+  /** Takes the bytes up to the end of the first line among them, and says what is behind it: nothing, when no line ends. */
+  take(bytes: Buffer): Buffer {
+    const end = bytes.indexOf(newline)
+    if (end === -1) {
+      this.#add(bytes)
+      return bytes.subarray(bytes.length)
     }
-    this.#add(chunk.subarray(start))
+    this.#add(bytes.subarray(0, end))
+    this.#finish()
+    return bytes.subarray(end + 1)
   }
 
   #add(piece: Buffer): void {

@@ -3,6 +3,7 @@ import type { Subprocesses } from '../../backends/subprocess/subprocess.ts'
 import { briefly } from './bridge-error.ts'
 import { HttpTransport } from './http-transport.ts'
 import { Link, type LinkOptions } from './link.ts'
+import type { MessagePace } from './message-pace.ts'
 import type { ServerDefinition } from './server-definition.ts'
 import { StderrLog } from './stderr-log.ts'
 import { StdioTransport } from './stdio-transport.ts'
@@ -16,6 +17,8 @@ export interface LinkParts {
   readonly agent: () => Promise<Agent>
   /** Of one message. */
   readonly maxMessageBytes: number
+  /** Of one server, over all its connections. */
+  readonly messagesPerSecond: number
   readonly log: (level: 'debug' | 'warn', message: string, details: Record<string, unknown>) => void
   /** Epoch milliseconds. */
   readonly now: () => number
@@ -25,9 +28,9 @@ export interface LinkParts {
 export async function openLink(
   server: ServerDefinition,
   parts: LinkParts,
-  rest: Pick<LinkOptions, 'signal' | 'onListChanged'> & { conceal: (text: string) => string }
+  rest: Pick<LinkOptions, 'signal' | 'onListChanged'> & { conceal: (text: string) => string; pace: MessagePace }
 ): Promise<Link> {
-  const { conceal, ...options } = rest
+  const { conceal, pace, ...options } = rest
   const { log, maxMessageBytes, now, version } = parts
   const about = { mcpServer: server.name }
   const tell = (error: unknown): string => conceal(briefly(error))
@@ -40,7 +43,7 @@ export async function openLink(
     const responseTimeoutMs = Math.max(toolCallTimeoutMs, connectTimeoutMs) + 1_000
     const { onListChanged: onNoticesMissed } = options
     const transport = new HttpTransport({
-      ...{ url, headers, agent: await parts.agent(), maxMessageBytes, responseTimeoutMs, onNoticesMissed }
+      ...{ url, headers, agent: await parts.agent(), maxMessageBytes, pace, responseTimeoutMs, onNoticesMissed }
     })
     return Link.open({ ...common, transport })
   }
@@ -50,7 +53,8 @@ export async function openLink(
   const stderr = new StderrLog((line) => log('debug', 'an MCP server says', { ...about, line: conceal(line) }), now)
   const program = await subprocesses.resolveExecutable(command, env, options.signal)
   const onStderr = (chunk: Buffer): void => stderr.add(chunk)
-  const transport = new StdioTransport({ subprocesses, argv: [program, ...args], cwd, env, maxMessageBytes, onStderr })
+  const argv = [program, ...args] as const
+  const transport = new StdioTransport({ subprocesses, argv, cwd, env, maxMessageBytes, pace, onStderr })
   try {
     return await Link.open({ ...common, transport })
   } catch (error) {

@@ -4,6 +4,7 @@ import { stringifyJson } from '../../json/serialize.ts'
 import type { JsonValue } from '../../json/lossless.ts'
 import { type LineFrame, LineFrames } from './line-frames.ts'
 import type { LinkTransport } from './link-transport.ts'
+import type { MessagePace } from './message-pace.ts'
 import { refusedMessage, takenMessage } from './refused-message.ts'
 
 /** What a server is given to end by itself once its input is closed. */
@@ -23,6 +24,7 @@ export interface StdioTransportOptions {
   readonly env: Readonly<Record<string, string>>
   /** Of one message, and of what may wait to be written. */
   readonly maxMessageBytes: number
+  readonly pace: MessagePace
   /** A piece of standard error, which is always read: a full pipe would stop the server (F57). */
   readonly onStderr: (chunk: Buffer) => void
 }
@@ -35,6 +37,9 @@ export class StdioTransport implements LinkTransport {
   readonly #options: StdioTransportOptions
   readonly #frames: LineFrames
   #handle: ProcessHandle | undefined
+  /** What was printed and not looked at yet; while the pace holds it back, nothing more is read. */
+  #unread: Buffer = Buffer.alloc(0)
+  #pause: NodeJS.Timeout | undefined
   #isClosed = false
   #end: Promise<boolean> | undefined
 
@@ -45,21 +50,45 @@ export class StdioTransport implements LinkTransport {
 
   /** Rejects with `SpawnError` where nothing was started. */
   async start(): Promise<void> {
-    const { subprocesses, argv, cwd, env, maxMessageBytes, onStderr } = this.#options
+    const { subprocesses, argv, cwd, env, onStderr } = this.#options
     const modes = { stdin: 'pipe', stdout: 'pipe', stderr: 'pipe' } as const
     const handle = subprocesses.spawn({ argv, cwd, env, ...modes, graceMs, drainMs })
     this.#handle = handle
     handle.stderr?.on('data', onStderr)
     handle.stdout?.on('data', (chunk: Buffer) => {
       if (this.#isClosed) return
-      this.#frames.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
-      if (this.#frames.pendingBytes > maxPassedOver * maxMessageBytes) this.#fail('it prints a line without an end')
+      const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+      // What was still on its way when the stream was paused comes all the same.
+      this.#unread = this.#unread.length === 0 ? bytes : Buffer.concat([this.#unread, bytes])
+      if (this.#pause === undefined) this.#read()
     })
     handle.stdout?.once('end', () => this.#finish())
     if ((await handle.started) === -1) await handle.done
     // What it has printed until then comes first.
     const onExit = (): void => void setImmediate(() => this.#finish())
     handle.done.then(onExit, onExit)
+  }
+
+  /** Looks at what was printed line by line, no faster than the pace says; one that ends while it is held back is not heard to its end. */
+  #read(): void {
+    const { maxMessageBytes, pace } = this.#options
+    while (this.#unread.length > 0 && !this.#isClosed) {
+      this.#unread = this.#frames.take(this.#unread)
+      if (this.#frames.pendingBytes > maxPassedOver * maxMessageBytes) this.#fail('it prints a line without an end')
+      const waitMs = pace.spend(1)
+      if (waitMs > 0) return this.#readLater(waitMs)
+    }
+  }
+
+  #readLater(waitMs: number): void {
+    const stdout = this.#handle?.stdout
+    stdout?.pause()
+    this.#pause = setTimeout(() => {
+      this.#pause = undefined
+      this.#read()
+      if (this.#pause === undefined) stdout?.resume()
+    }, waitMs)
+    this.#pause.unref()
   }
 
   async send(message: JSONRPCMessage): Promise<void> {

@@ -18,12 +18,13 @@ const evil = (mode: string, file: string, more: object = {}): object => ({
   ...more
 })
 
-async function open(servers: Record<string, object>): Promise<HomeApp> {
+async function open(servers: Record<string, object>, settings: Record<string, string> = {}): Promise<HomeApp> {
   return HomeApp.start({
     'mcp.servers': JSON.stringify(servers),
     'mcp.maxMessageBytes': '8000000',
     'mcp.listChangedIntervalMs': '1',
-    'mcp.startupWaitMs': '60000'
+    'mcp.startupWaitMs': '60000',
+    ...settings
   })
 }
 
@@ -108,6 +109,19 @@ describe('S8 MCP servers that mean no good', () => {
     const gone = await call(app, 'noise')
     expect(gone.error).toMatchObject({ info: { code: 'MCP_UNAVAILABLE' }, effect: 'none', retryable: true })
     expect(await app.names('global')).toContain('mcp__evil__noise')
+    await app.app.close()
+    expect(processesWith(file)).toEqual([])
+  })
+
+  it('what one says beyond its pace is read later: its own answer comes late, and nobody else’s', async () => {
+    const file = join(temporaryDirectory(), 'state')
+    const app = await open(
+      { evil: evil('calls', file, { toolCallTimeoutMs: 2_000 }) },
+      { 'mcp.messagesPerSecond': '10' }
+    )
+    // Its 5,000 notices are in front of the answer.
+    expect((await call(app, 'floods')).error.info.code).toBe('MCP_TIMEOUT')
+    expect((await app.ask('GET', '/mcp-servers/evil')).body).toMatchObject({ state: 'ready', connections: 1 })
     await app.app.close()
     expect(processesWith(file)).toEqual([])
   })

@@ -115,6 +115,34 @@ describe('a server over streamable HTTP (backends.md §10)', () => {
     expect(upstream.transports.size).toBe(0)
   })
 
+  it('what one says beyond its pace is read later, and a list of answers is none (S8)', async () => {
+    const upstream = await listening(async (request, response) => {
+      if (request.method !== 'POST') return void response.writeHead(405).end()
+      const { id, method, params } = await bodyOf(request)
+      if (id === undefined) return void response.writeHead(202).end()
+      const answer = (result: object): string => JSON.stringify({ jsonrpc: '2.0', id, result })
+      response.setHeader('content-type', 'application/json')
+      if (method === 'initialize') {
+        const serverInfo = { name: 'flood', version: '1' }
+        return void response.end(answer({ ...params, capabilities: { tools: {} }, serverInfo }))
+      }
+      if (method === 'tools/list') {
+        return void response.end(
+          answer({ tools: ['floods', 'lists'].map((name) => ({ name, inputSchema: { type: 'object' } })) })
+        )
+      }
+      const result = answer({ content: [{ type: 'text', text: 'ok' }] })
+      if (params.name === 'lists') return void response.end(`[${result}]`)
+      const notice = 'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n'
+      response.setHeader('content-type', 'text/event-stream')
+      response.end(`${notice.repeat(500)}data: ${result}\n\n`)
+    })
+    const app = await open({ srv: http(upstream.url, { toolCallTimeoutMs: 2_000 }) }, { 'mcp.messagesPerSecond': '10' })
+    expect((await call(app, 'mcp__srv__lists')).error.info.code).toBe('MCP_ERROR')
+    expect((await call(app, 'mcp__srv__floods')).error.info.code).toBe('MCP_TIMEOUT')
+    expect((await app.ask('GET', '/mcp-servers/srv')).body.state).toBe('ready')
+  })
+
   it('a session is ended also where the connection comes to nothing', async () => {
     const ended: unknown[] = []
     const odd = await listening(async (request, response) => {

@@ -8,7 +8,10 @@ describe('messages by the line', () => {
   const read = (maxBytes: number, ...chunks: (string | Buffer)[]): LineFrame[] => {
     const frames: LineFrame[] = []
     const lines = new LineFrames(maxBytes, (frame) => frames.push(frame))
-    for (const chunk of chunks) lines.push(Buffer.from(chunk as string))
+    for (const chunk of chunks) {
+      let rest: Buffer = Buffer.from(chunk as string)
+      while (rest.length > 0) rest = lines.take(rest)
+    }
     return frames
   }
 
@@ -77,9 +80,9 @@ describe('the gauge of a response', () => {
 
   it('counts the levels of what is no text', () => {
     const gauge = (): MessageGauge => new MessageGauge({ maxBytes: 10_000, isEventStream: false })
-    expect(gauge().add(bytes('['.repeat(257)))).toBe('too-deep')
-    expect(gauge().add(bytes(`"${'['.repeat(257)}\\"${'['.repeat(257)}"`))).toBeUndefined()
-    expect(gauge().add(bytes('[]'.repeat(300)))).toBeUndefined()
+    expect(gauge().add(bytes(`{"a":${'['.repeat(256)}`))).toBe('too-deep')
+    expect(gauge().add(bytes(`{"a":"${'['.repeat(257)}\\"${'['.repeat(257)}"`))).toBeUndefined()
+    expect(gauge().add(bytes(`{"a":[${'[],'.repeat(300)}`))).toBeUndefined()
   })
 })
 
