@@ -1,4 +1,4 @@
-import { type TSchema, TypeGuard } from '@sinclair/typebox'
+import { type TSchema, Type, TypeGuard } from '@sinclair/typebox'
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
@@ -44,6 +44,8 @@ function compiledLater(ajv: Ajv, schema: TSchema): Validator {
   return check
 }
 
+const noQuery = Type.Object({}, { additionalProperties: false })
+
 /** Validates what routes declare. A body is taken as it is; what comes in a URL or a header is text, and read as its type. */
 export const validation = fp(
   async (fastify: FastifyInstance) => {
@@ -52,6 +54,10 @@ export const validation = fp(
     fastify.setValidatorCompiler<TSchema>(({ schema, httpPart }) => {
       const validate = httpPart === 'body' ? exact(schema) : finite(compiledLater(coercing, schema))
       return TypeGuard.IsOptional(schema) ? orAbsent(validate) : validate
+    })
+    // Who asks a route that has no dry run for one must not have the call run instead.
+    fastify.addHook('onRoute', (route) => {
+      if (route.config?.isPublic !== true) route.schema = { querystring: noQuery, ...route.schema }
     })
   },
   { name: 'validation', fastify: '5.x' }
