@@ -46,10 +46,11 @@ export async function invokeRoutes(fastify: FastifyInstance): Promise<void> {
     },
     async (request, reply) => {
       const { scope: scopeId, session: id, onDisconnect } = request.body
+      const key = keyOf(request)
       const scope = reachScope(app, request.principal, scopeId)
       const { dryRun } = request.query
       const session = dryRun === true ? await app.sessions.peek(scope, id) : await app.sessions.open(scope, id)
-      const callId = request.body.callId ?? keyOf(request)
+      const callId = request.body.callId ?? key
       const invoke = invokeRequest(session, request.body, request.bodyText ?? '')
       invoke.by = request.principal
       invoke.trace = app.tracing.incoming(request.headers)
@@ -68,9 +69,10 @@ export async function invokeRoutes(fastify: FastifyInstance): Promise<void> {
   )
 }
 
-function keyOf({ headers }: FastifyRequest): string | undefined {
-  const key = headers['idempotency-key']
-  if (Array.isArray(key)) throw new RequestError('BAD_REQUEST', 'more than one Idempotency-Key')
+/** Of two lines `headers` has one text, which would be a third key: neither the client nor a proxy that looked at one of them means that. */
+function keyOf({ raw }: FastifyRequest): string | undefined {
+  const [key, ...more] = raw.headersDistinct['idempotency-key'] ?? []
+  if (more.length > 0) throw new RequestError('BAD_REQUEST', 'more than one Idempotency-Key')
   return key
 }
 

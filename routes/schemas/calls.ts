@@ -18,11 +18,14 @@ const callMembers = {
   )
 }
 
+/** Far more than a turn has, and far from where numbers are rounded: steps are counted on from the highest. */
+const maxStep = 1_000_000_000
+
 const placeMembers = {
   scope: Type.Optional(ScopeId),
   session: Type.Optional(SessionId),
   turn: Type.Optional(Type.Integer({ minimum: 1, description: 'The open turn, or the next one, which opens it.' })),
-  step: Type.Optional(Type.Integer({ minimum: 1, description: 'A step to open or to join.' }))
+  step: Type.Optional(Type.Integer({ minimum: 1, maximum: maxStep, description: 'A step to open or to join.' }))
 }
 
 const onDisconnect = Type.Optional(

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { ask, deny } from '../../server/pipeline/decisions.ts'
 import { contextFrom, startApp, type TestApp } from '../helpers/app.ts'
+import { sendRaw, statusOf } from '../helpers/raw-http.ts'
 import { until } from '../helpers/until.ts'
 
 const gate = (callId: string, name = 'gate') => ({ name, callId, arguments: { id: callId } })
@@ -112,6 +113,10 @@ describe('POST /invoke (api.md §2)', () => {
     expect(await code({ turn: 3 })).toBe('TURN_CLOSED')
     expect(await code({ turn: 2, step: 1 })).toBeUndefined()
     expect(await code({ turn: 1 })).toBe('TURN_CLOSED')
+    // Beyond what can be counted on from, and what can be stored.
+    for (const step of [2_147_483_648, Number.MAX_SAFE_INTEGER, 1e30]) expect(await code({ step })).toBe('BAD_REQUEST')
+    expect(await code({ step: 1_000_000_000 })).toBeUndefined()
+    expect(await code({})).toBeUndefined()
     expect((await app.log()).filter((line) => /^(turn|step)/.test(line))).toEqual([
       'turn/start 1',
       'step/start 1/2',
@@ -120,7 +125,9 @@ describe('POST /invoke (api.md §2)', () => {
       'step/end 1/4',
       'turn/end 1 completed',
       'turn/start 2',
-      'step/start 2/1'
+      'step/start 2/1',
+      'step/end 2/1',
+      'step/start 2/1000000000'
     ])
   })
 
@@ -170,6 +177,26 @@ describe('POST /invoke (api.md §2)', () => {
       const long = await app.post('/invoke', { name: 'count' }, { 'idempotency-key': 'k'.repeat(257) })
       expect(long.status).toBe(400)
       expect(app.counted).toBe(2)
+    })
+
+    it('two lines of Idempotency-Key are no key, be they alike or not, with a callId or without', async () => {
+      const app = await startApp()
+      const { port } = app.served
+      const token = await app.served.tokenFor('admin')
+      const post = (body: object, ...keys: string[]): Promise<string> => {
+        const text = JSON.stringify(body)
+        const lines = ['POST /invoke HTTP/1.1', `Host: 127.0.0.1:${port}`, `Authorization: Bearer ${token}`]
+        lines.push('Content-Type: application/json', `Content-Length: ${text.length}`, 'Connection: close')
+        return sendRaw(port, [...lines, ...keys.map((key) => `Idempotency-Key: ${key}`), '', text].join('\r\n'))
+      }
+      for (const second of ['a', 'b']) {
+        for (const body of [{ name: 'count' }, { name: 'count', callId: 'own' }]) {
+          const answer = await post(body, 'a', second)
+          expect([statusOf(answer), /"code":"(\w+)"/.exec(answer)?.[1]]).toEqual([400, 'BAD_REQUEST'])
+        }
+      }
+      expect(app.counted).toBe(0)
+      expect(await post({ name: 'count' }, 'a, b')).toContain('"callId":"a, b"')
     })
 
     it('a request that is refused uses up no callId', async () => {
