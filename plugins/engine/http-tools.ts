@@ -6,6 +6,7 @@ import type { Config } from '../../server/config/schema.ts'
 import { HttpCredentials } from '../../server/executors/http-executor-credentials.ts'
 import { HttpToolClient } from '../../server/executors/http-executor-client.ts'
 import { HttpTools } from '../../server/executors/http-executor-tools.ts'
+import type { ReportFailure } from '../../server/executors/http-executor-report.ts'
 import { readMasterSecret } from '../../server/executors/http-executor-secret.ts'
 
 declare module 'fastify' {
@@ -25,7 +26,8 @@ export const httpTools = fp(
     })
     const master = await readMasterSecret(home, signingSecretFile)
     const client = new HttpToolClient({ ...limits, guard })
-    fastify.decorate('httpTools', new HttpTools({ client, credentials: proofs, master }))
+    const report: ReportFailure = (details) => fastify.log.info(details, 'a call of an HTTP tool got no answer')
+    fastify.decorate('httpTools', new HttpTools({ client, credentials: proofs, master, report }))
     fastify.addHook('onClose', () => client.close())
   },
   { name: 'http-tools', fastify: '5.x' }

@@ -13,7 +13,7 @@ const maxDepth = 256
 const maxMessageCharacters = 10_000
 
 /** What the server of a tool answered to a call: `{ value, content? }`, or `{ error: { message, code? } }` (api.md §3). Throws for the latter. */
-export function readToolAnswer({ statusCode, headers, body }: ToolAnswer, origin: string): WireAnswer {
+export function readToolAnswer({ statusCode, headers, body }: ToolAnswer): WireAnswer {
   const isSuccess = statusCode >= 200 && statusCode < 300
   if (!isSuccess) {
     const error = errorIn(lenientJson(headers['content-type'], body))
@@ -21,16 +21,16 @@ export function readToolAnswer({ statusCode, headers, body }: ToolAnswer, origin
     if (error !== undefined && statusCode >= 400) {
       throw new ToolFailedError(givenCode(error.code, 'HTTP_TOOL_STATUS'), `status ${statusCode}${told}`)
     }
-    throw statusError(origin, statusCode, headers.location !== undefined && statusCode < 400)
+    throw statusError(statusCode, headers.location !== undefined && statusCode < 400)
   }
-  const answer = readJson(headers['content-type'], body, origin)
-  if (!isJsonObject(answer)) throw badAnswer(origin, 'it is no object')
+  const answer = readJson(headers['content-type'], body)
+  if (!isJsonObject(answer)) throw badAnswer('it is no object')
   const error = errorIn(answer)
   if (error !== undefined && !Object.hasOwn(answer, 'value')) {
     throw new ToolFailedError(givenCode(error.code, 'TOOL_FAILED'), error.message)
   }
-  if (Object.hasOwn(answer, 'error')) throw badAnswer(origin, '"error" is no { message }, or stands beside a "value"')
-  if (!Object.hasOwn(answer, 'value')) throw badAnswer(origin, 'it has neither a "value" nor an "error"')
+  if (Object.hasOwn(answer, 'error')) throw badAnswer('"error" is no { message }, or stands beside a "value"')
+  if (!Object.hasOwn(answer, 'value')) throw badAnswer('it has neither a "value" nor an "error"')
   const content = ownValue(answer, 'content')
   return {
     value: answer['value'] as JsonValue,
@@ -39,24 +39,28 @@ export function readToolAnswer({ statusCode, headers, body }: ToolAnswer, origin
   }
 }
 
-export const statusError = (origin: string, statusCode: number, isRedirect: boolean, told = ''): HttpToolError => {
+export const statusError = (statusCode: number, isRedirect: boolean, told = ''): HttpToolError => {
   const why = isRedirect ? ', a redirect, which is not followed' : ''
-  return new HttpToolError('HTTP_TOOL_STATUS', `${origin} answered with status ${statusCode}${why}${told}`, 'unknown')
+  return new HttpToolError(
+    'HTTP_TOOL_STATUS',
+    `the tool’s server answered with status ${statusCode}${why}${told}`,
+    'unknown'
+  )
 }
 
 /**
  * Reads a body that says it is JSON. Throws HTTP_TOOL_BAD_ANSWER, or `ToolOutputError` where a number is in it that would be rounded
  * (core.md §2.8).
  */
-export function readJson(contentType: string | undefined, body: Buffer, origin: string): JsonValue {
-  if (!isJson(contentType)) throw badAnswer(origin, `it is ${typeName(contentType)}, not JSON`)
+export function readJson(contentType: string | undefined, body: Buffer): JsonValue {
+  if (!isJson(contentType)) throw badAnswer(`it is ${typeName(contentType)}, not JSON`)
   const text = readUtf8(body)
-  if (text === undefined) throw badAnswer(origin, 'it is not UTF-8')
+  if (text === undefined) throw badAnswer('it is not UTF-8')
   let value: JsonValue
   try {
     value = parseJson(text, { maxDepth })
   } catch (error) {
-    if (error instanceof JsonTextError) throw badAnswer(origin, error.message)
+    if (error instanceof JsonTextError) throw badAnswer(error.message)
     throw error
   }
   const unsafe = unsafeNumberPath(text)

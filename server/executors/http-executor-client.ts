@@ -6,7 +6,7 @@ import { guardedAgent } from '../backends/web/guarded-agent.ts'
 import { WebError } from '../backends/web/web.ts'
 import { AbortError } from '../errors.ts'
 import { exchange, type ToolAnswer, type ToolRequest } from './http-executor-exchange.ts'
-import { HttpToolError } from './http-executor-errors.ts'
+import { blocked, HttpToolError } from './http-executor-errors.ts'
 import { isHostAllowed } from './http-executor-hosts.ts'
 import type { WireCall } from './executor.ts'
 
@@ -50,7 +50,7 @@ export class HttpToolClient {
     this.#limits = limits
   }
 
-  /** Throws HTTP_TOOL_BLOCKED for a URL that tools may not be at, as far as the URL alone tells. */
+  /** Throws HTTP_TOOL_BLOCKED for a URL that tools may not be at, as far as the URL alone tells. It names the URL's origin, which agents are not told. */
   assertAllowed(url: URL): void {
     try {
       this.#limits.guard.assertUrl(url)
@@ -91,7 +91,10 @@ export class HttpToolClient {
           if (waitMs !== undefined && Date.now() + waitMs < deadlineAt) await wait(waitMs, undefined, { signal })
           else if (!(outcome instanceof HttpToolError)) return outcome
           // An earlier try may have had an effect, though this one had none.
-          else throw wasSent ? new HttpToolError(outcome.code, outcome.message, 'unknown', { cause: outcome }) : outcome
+          else
+            throw wasSent
+              ? new HttpToolError(outcome.code, outcome.message, 'unknown', { cause: outcome.cause })
+              : outcome
         }
       }
     )
@@ -118,6 +121,11 @@ export class HttpToolClient {
   async #try(request: ToolRequest, signal: AbortSignal, onSent: () => void): Promise<ToolAnswer | HttpToolError> {
     try {
       this.assertAllowed(new URL(request.origin))
+    } catch (error) {
+      if (error instanceof HttpToolError) return blocked(error)
+      throw error
+    }
+    try {
       return await exchange(await this.#agent(), request, { maxBytes: this.#limits.maxAnswerBytes, signal, onSent })
     } catch (error) {
       if (error instanceof HttpToolError) return error

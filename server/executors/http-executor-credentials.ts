@@ -65,7 +65,7 @@ export class HttpCredentials {
     const entry = this.#entries.get(name)
     const refuse = (reason: string): HttpToolError =>
       new HttpToolError('HTTP_TOOL_CREDENTIALS', `credentials ${JSON.stringify(name)} ${reason}`, 'none')
-    if (entry === undefined || !this.isFor(name, origin)) throw refuse(`are not configured for ${origin}`)
+    if (entry === undefined || !this.isFor(name, origin)) throw refuse('are not configured for its server')
     let secret: string
     try {
       secret = await readSecret(entry.secretFile)

@@ -44,7 +44,7 @@ export function exchange(
       signal.removeEventListener('abort', onAbort)
       settle()
     }
-    const fail = (error: unknown): void => over(() => reject(requestError(error, origin, controller !== undefined)))
+    const fail = (error: unknown): void => over(() => reject(requestError(error, controller !== undefined)))
     /** Ends the connection as well: what is left of the answer is not wanted. */
     const refuse = (error: HttpToolError): void => {
       fail(error)
@@ -78,17 +78,17 @@ export function exchange(
         const coding = answered['content-encoding']
         const declared = method === 'HEAD' ? 0 : Number(answered['content-length'])
         if (coding !== undefined && coding !== 'identity') {
-          leave(badAnswer(origin, 'it is compressed, which was not asked for'))
-        } else if (declared > maxBytes) leave(tooLarge(origin, maxBytes))
+          leave(badAnswer('it is compressed, which was not asked for'))
+        } else if (declared > maxBytes) leave(tooLarge(maxBytes))
       },
       onResponseData(_controller, chunk) {
         if (isOver) return
         size += chunk.length
-        if (size > maxBytes) leave(tooLarge(origin, maxBytes))
+        if (size > maxBytes) leave(tooLarge(maxBytes))
         else pieces.push(chunk)
       },
       onResponseEnd() {
-        if (head === undefined) return fail(badAnswer(origin, 'it has no head'))
+        if (head === undefined) return fail(badAnswer('it has no head'))
         const { statusCode, headers: answered } = head
         over(() => resolve({ statusCode, headers: answered, body: Buffer.concat(pieces) }))
       },
@@ -103,8 +103,12 @@ export function exchange(
 }
 
 /** The server did something, and what it said of it is not to be used. */
-export const badAnswer = (origin: string, reason: string): HttpToolError =>
-  new HttpToolError('HTTP_TOOL_BAD_ANSWER', `the answer of ${origin} cannot be used: ${reason}`, 'unknown')
+export const badAnswer = (reason: string): HttpToolError =>
+  new HttpToolError('HTTP_TOOL_BAD_ANSWER', `the answer of the tool’s server cannot be used: ${reason}`, 'unknown')
 
-const tooLarge = (origin: string, maxBytes: number): HttpToolError =>
-  new HttpToolError('HTTP_TOOL_ANSWER_TOO_LARGE', `the answer of ${origin} is larger than ${maxBytes} bytes`, 'unknown')
+const tooLarge = (maxBytes: number): HttpToolError =>
+  new HttpToolError(
+    'HTTP_TOOL_ANSWER_TOO_LARGE',
+    `the answer of the tool’s server is larger than ${maxBytes} bytes`,
+    'unknown'
+  )

@@ -3,6 +3,7 @@ import type { JsonObject } from '../json/lossless.ts'
 import { ownValue } from '../json/plain.ts'
 import type { Scope } from '../scopes/scope.ts'
 import type { Executor } from './executor.ts'
+import { reported, type ReportFailure } from './http-executor-report.ts'
 import { type CallHeaders, HttpExecutor, toolUrl } from './http-executor.ts'
 import type { HttpToolClient } from './http-executor-client.ts'
 import type { HttpCredentials } from './http-executor-credentials.ts'
@@ -19,13 +20,20 @@ export class HttpTools {
   readonly #client: HttpToolClient
   readonly #master: string
   readonly credentials: HttpCredentials
+  readonly #report: ReportFailure
   /** Headers of each call beyond those of the protocol; set by what traces calls. */
   headersOf: CallHeaders = () => ({})
 
-  constructor(options: { client: HttpToolClient; credentials: HttpCredentials; master: string }) {
+  constructor(options: {
+    client: HttpToolClient
+    credentials: HttpCredentials
+    master: string
+    report: ReportFailure
+  }) {
     this.#client = options.client
     this.#master = options.master
     this.credentials = options.credentials
+    this.#report = options.report
   }
 
   /**
@@ -37,11 +45,12 @@ export class HttpTools {
     const request = ownValue(settings, 'request')
     if (request !== undefined) {
       const mapping = request as RequestMapping
-      return new MappedExecutor({ mapping, client: this.#client, credentials: this.credentials, headersOf })
+      const executor = new MappedExecutor({ mapping, client: this.#client, credentials: this.credentials, headersOf })
+      return reported(executor, new URL(mapping.baseUrl).origin, this.#report)
     }
     const url = toolUrl(ownValue(settings, 'url'), 'executor.url')
     const secret = signingSecret(this.#master, scope.id, url.origin)
-    return new HttpExecutor({ url, client: this.#client, secret, headersOf })
+    return reported(new HttpExecutor({ url, client: this.#client, secret, headersOf }), url.origin, this.#report)
   }
 
   /** What the server of a tool is to verify signatures with, for who registers the tool. Throws `INVALID_DEFINITION`. */

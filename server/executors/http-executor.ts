@@ -55,7 +55,7 @@ export class HttpExecutor implements Executor {
       },
       body
     })
-    return readToolAnswer(await this.#client.send(call, makeRequest), origin)
+    return readToolAnswer(await this.#client.send(call, makeRequest))
   }
 }
 

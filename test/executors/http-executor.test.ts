@@ -3,6 +3,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { describe, expect, it } from 'vitest'
 import { AddressGuard } from '../../server/backends/web/address-guard.ts'
 import { HttpExecutor, toolUrl } from '../../server/executors/http-executor.ts'
+import type { HttpToolClient } from '../../server/executors/http-executor-client.ts'
+import { reported, type ReportFailure } from '../../server/executors/http-executor-report.ts'
 import { httpExecutor, httpToolClient, wireCall } from '../helpers/http-tools.ts'
 import { until } from '../helpers/until.ts'
 import { serveBytes, serveWeb } from '../helpers/web-server.ts'
@@ -115,7 +117,10 @@ describe('a failure of the tool', () => {
         { code: 'HTTP_TOOL_STATUS', message: 'status 422: no' }
       ],
       [{ error: { message: 'no', code: 'NO_CITY' } }, 404, { code: 'NO_CITY', message: 'status 404: no' }],
-      [{ error: 'no' }, 500, { code: 'HTTP_TOOL_STATUS' }]
+      [{ error: 'no' }, 500, { code: 'HTTP_TOOL_STATUS' }],
+      ...['HTTP_TOOL_BLOCKED', 'MCP_UNAVAILABLE', 'COMMAND_NOT_STARTED', 'SPAWN_FAILED', 'CODE_RUN_FAILED'].map(
+        (code) => [{ error: { message: 'no', code } }, 200, { code: 'TOOL_FAILED' }] as const
+      )
     ] as const
     for (const [body, status, error] of answers) {
       const server = await serveWeb((_request, response) => json(response, body, status))
@@ -365,6 +370,37 @@ describe('a second try', () => {
       const asking = httpExecutor(url).run(wireCall())
       await expect(asking).rejects.toMatchObject({ code: 'HTTP_TOOL_UNREACHABLE', effect: 'none' })
     }
+  })
+
+  it('agents are told no address, operators are (api.md §9)', async () => {
+    const told: Parameters<ReportFailure>[0][] = []
+    const failureOf = async (url: string, client?: HttpToolClient): Promise<Error> => {
+      const executor = reported(httpExecutor(url, client), new URL(url).origin, (details) => void told.push(details))
+      return executor.run(wireCall()).catch((thrown: unknown) => thrown as Error) as Promise<Error>
+    }
+    const { port } = await serveWeb(() => {})
+    const { origin: lost } = await serveWeb((request) => void request.socket.destroy())
+    const { origin: busy } = await serveWeb((_request, response) => void response.writeHead(503).end())
+    const { origin: odd } = await serveWeb((_request, response) => void response.end('?'))
+    const cases = [
+      [`http://127.0.0.1:${port === 1 ? 2 : 1}`, 'HTTP_TOOL_UNREACHABLE', /ECONNREFUSED 127\.0\.0\.1/],
+      ['http://nowhere.invalid', 'HTTP_TOOL_UNREACHABLE', /nowhere\.invalid/],
+      ['http://10.1.2.3', 'HTTP_TOOL_BLOCKED', /10\.1\.2\.3/],
+      [lost, 'HTTP_TOOL_DISCONNECTED', /./],
+      [busy, 'HTTP_TOOL_STATUS', /503/],
+      [odd, 'HTTP_TOOL_BAD_ANSWER', /type/]
+    ] as const
+    for (const [url, code, reason] of cases) {
+      const { message } = await failureOf(url)
+      expect(message).toMatch(/^the (tool|answer of the tool)/)
+      expect(message).not.toMatch(/127\.0\.0\.1|\d{4,}|nowhere|10\.1\.2/)
+      expect(told.at(-1)).toMatchObject({ tool: 'remote', callId: 'c1', origin: url, code })
+      expect(told.at(-1)!.error).toMatch(reason)
+    }
+    // What the tool says of itself is its own, and in the result.
+    const { origin: unhappy } = await serveWeb((_request, response) => json(response, { error: { message: 'no' } }))
+    expect((await failureOf(unhappy)).message).toBe('no')
+    expect(told).toHaveLength(cases.length)
   })
 
   it('is made of an idempotent tool alone, and signed anew', async () => {

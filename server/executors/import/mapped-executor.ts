@@ -63,7 +63,7 @@ export class MappedExecutor implements Executor {
       ...(mapped.body !== undefined && { body: mapped.body })
     }
     const answer = await this.#client.send(call, () => request)
-    return { value: readAnswer(answer, base.origin, striker(proof.secrets)) }
+    return { value: readAnswer(answer, striker(proof.secrets)) }
   }
 }
 
@@ -76,17 +76,17 @@ function striker(secrets: readonly string[]): Strike {
   return <Value extends JsonValue>(value: Value) => parseJson(strike(stringifyJson(value))) as Value
 }
 
-function readAnswer({ statusCode, headers, body }: ToolAnswer, origin: string, strike: Strike): JsonValue {
+function readAnswer({ statusCode, headers, body }: ToolAnswer, strike: Strike): JsonValue {
   const type = headers['content-type']
   if (statusCode < 200 || statusCode > 299) {
     const told = isText(type) ? strike(textOf(body)).slice(0, maxToldCharacters) : ''
     const isRedirect = statusCode < 400 && headers.location !== undefined
-    throw statusError(origin, statusCode, isRedirect, told === '' ? '' : `: ${told}`)
+    throw statusError(statusCode, isRedirect, told === '' ? '' : `: ${told}`)
   }
   if (body.length === 0) return null
-  if (isJson(type)) return strike(readJson(type, body, origin))
+  if (isJson(type)) return strike(readJson(type, body))
   if (isText(type)) return strike(textOf(body))
-  throw badAnswer(origin, `it is ${typeName(type)}, neither JSON nor text`)
+  throw badAnswer(`it is ${typeName(type)}, neither JSON nor text`)
 }
 
 const isText = (type: string | undefined): boolean =>
