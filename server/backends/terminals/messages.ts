@@ -66,7 +66,7 @@ export interface HostCalls {
   close: { args: { id: string }; answer: null }
   forget: { args: { id: string }; answer: null }
   /** Answered at once: it is well. */
-  ping: { args: Record<never, never>; answer: null }
+  ping: { args: Record<string, never>; answer: null }
 }
 
 export type HostMethod = keyof HostCalls
