@@ -30,7 +30,7 @@ const mayImport: Record<string, readonly string[]> = {
     'json'
   ],
   'code-runtime': ['json'],
-  'code-mode': ['code-runtime', 'invocations', 'scheduler', 'pipeline', 'tools', 'scopes', 'schema', 'json'],
+  'code-mode': ['code-runtime', 'invocations', 'scheduler', 'pipeline', 'threads', 'tools', 'scopes', 'schema', 'json'],
   authoring: ['code-mode', 'invocations', 'scheduler', 'pipeline', 'tools', 'scopes', 'schema', 'json'],
   executors: ['backends/subprocess', 'backends/web', 'threads', 'event-log', 'tools', 'scopes', 'schema', 'json'],
   mcp: [

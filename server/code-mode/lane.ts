@@ -1,7 +1,7 @@
-import { setImmediate } from 'node:timers/promises'
+import { SharedTurn } from '../threads/shared-turn.ts'
 
-/** Steps that take no time of their own may not keep the server's loop for longer than this. */
-const turnMs = 10
+/** Of all programs: steps that take no time of their own may not keep the server's loop. */
+const turn = new SharedTurn()
 
 /** One call of a program, as its lane needs it. None of the three steps may reject: what goes wrong is the call's own outcome. */
 export interface LaneCall {
@@ -65,12 +65,9 @@ export class Lane {
   }
 
   async #drive(): Promise<void> {
-    let since = performance.now()
     while (this.#queued.length > 0 || this.#started.length > 0) {
-      if (performance.now() - since > turnMs) {
-        await setImmediate()
-        since = performance.now()
-      }
+      const later = turn.next()
+      if (later !== undefined) await later
       const [oldest] = this.#started
       const [next] = this.#queued
       if (oldest?.isFinished) {
