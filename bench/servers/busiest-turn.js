@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { openSync, readSync } from 'node:fs'
 
 /**
  * Watches the main thread: `take` gives the most processor time in milliseconds that it took between two looks at it, 2 ms apart where it is
@@ -22,5 +22,10 @@ export function watchBusiestTurn() {
   }
 }
 
+// Opened and allocated anew for each look, these took a quarter of the main thread's time.
+const account = openSync(`/proc/self/task/${process.pid}/schedstat`, 'r')
+const bytes = Buffer.alloc(100)
+
 /** Linux accounts for a thread's time on a processor in nanoseconds. */
-const cpuMs = () => Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'latin1').split(' ', 1)[0]) / 1e6
+const cpuMs = () =>
+  Number(bytes.toString('latin1', 0, readSync(account, bytes, 0, bytes.length, 0)).split(' ', 1)[0]) / 1e6

@@ -31,6 +31,10 @@ export const defaultBudgets: RuntimeBudgets = Object.freeze({
   maxQueuedRuns: 64
 })
 
+/** The JavaScript heap of whoever holds the worlds, in MiB: there is room for the logs of all runs at once. */
+export const heapMbOf = ({ maxConcurrentRuns, maxOutputBytes }: RuntimeBudgets): number =>
+  1_024 + Math.ceil((maxConcurrentRuns * maxOutputBytes * 3) / 1_048_576)
+
 /** A larger delay of a timer fires after 1 ms (code-mode.md §5). */
 const longestTimer = 2_147_483_647
 

@@ -202,7 +202,9 @@ async function answer(
   try {
     // The keeper has looked both up among the own names of the bindings, and has read the argument.
     const call = request.bindings.find((binding) => binding.global === global)!.functions[name]!
-    kept.reply(id, stringifyJson(snapshot(await call(JSON.parse(text) as JsonValue))))
+    const result = await call(JSON.parse(text) as JsonValue)
+    for (let room = kept.room(); room !== undefined; room = kept.room()) await room
+    kept.reply(id, stringifyJson(snapshot(result)))
   } catch (error) {
     kept.refuse(id, error instanceof LosslessJsonError ? `The result is ${lossyText(error)}` : messageOf(error))
   }

@@ -92,28 +92,33 @@ export function encodeFrame(text) {
   return frame
 }
 
-/** Cuts the bytes of a pipe into frames. A length beyond the limit throws: nothing after it can be trusted. */
+/**
+ * Cuts the bytes of a pipe into frames. A length beyond the limit throws: nothing after it can be trusted.
+ * @template [Frame=string]
+ */
 export class FrameReader {
   #limit
+  #decode
   /** The beginning of a frame. It grows by doubling: each chunk on its own would cost more than a byte that it holds. */
   #bytes = Buffer.alloc(0)
   #held = 0
 
-  /** @param {number} [limit] bytes */
-  constructor(limit = maxFrameBytes) {
+  /** @param {number} limit bytes @param {(body: Buffer) => Frame} decode may not keep the bytes */
+  constructor(limit, decode) {
     this.#limit = limit
+    this.#decode = decode
   }
 
-  /** @param {Buffer} chunk @returns {string[]} the frames that are now complete */
+  /** @param {Buffer} chunk @returns {Frame[]} the frames that are now complete */
   push(chunk) {
-    /** @type {string[]} */
+    /** @type {Frame[]} */
     const frames = []
     let bytes = this.#held === 0 ? chunk : this.#append(chunk)
     while (bytes.length >= 4) {
       const end = 4 + bytes.readUInt32BE()
       if (end > this.#limit) throw new RangeError('a frame of the world is too large')
       if (bytes.length < end) break
-      frames.push(bytes.toString('utf8', 4, end))
+      frames.push(this.#decode(bytes.subarray(4, end)))
       bytes = bytes.subarray(end)
     }
     this.#keep(bytes)

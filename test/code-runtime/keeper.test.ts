@@ -1,3 +1,6 @@
+import type { ChildProcess } from 'node:child_process'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { Worker } from 'node:worker_threads'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -8,13 +11,13 @@ import { openWorkerRuntime } from '../../server/code-runtime/worker/worker-runti
 import { descendants, fixtureFunctions, runProgram, toolsBinding } from '../helpers/code-runtime.ts'
 import { until } from '../helpers/until.ts'
 
-const backends: [string, () => Promise<CodeRuntime>, program: string][] = [
-  ['process', () => openProcessRuntime({ spareWorlds: 1 }), 'await tools.seen(1); for (;;) {}'],
-  ['worker-thread', () => openWorkerRuntime({ spareWorlds: 1 }), 'await tools.seen(1); for (;;) {}'],
-  ['python', () => openPythonRuntime({ spareWorlds: 1 }), 'await tools.seen(1)\nwhile True: pass']
+const backends: [string, () => Promise<CodeRuntime>, program: string, holder: string][] = [
+  ['process', () => openProcessRuntime({ spareWorlds: 1 }), 'await tools.seen(1); for (;;) {}', 'process'],
+  ['worker-thread', () => openWorkerRuntime({ spareWorlds: 1 }), 'await tools.seen(1); for (;;) {}', 'thread'],
+  ['python', () => openPythonRuntime({ spareWorlds: 1 }), 'await tools.seen(1)\nwhile True: pass', 'process']
 ]
 
-/** Processes below this one that run. What a dead thread has started nobody waits for: it stays in the table, ended. */
+/** Processes below this one that run. */
 function running(): number[] {
   return descendants().filter((pid) => {
     try {
@@ -25,27 +28,34 @@ function running(): number[] {
   })
 }
 
-describe.each(backends)('the death of the thread that holds the worlds, %s backend', (_name, open, spin) => {
-  // Node tells of each thread that is started.
-  let threads: Worker[]
-  const note = (thread: Worker) => threads.push(thread)
+describe.each(backends)('the death of what holds the worlds, %s backend', (_name, open, spin, holder) => {
+  // Node tells of each thread and each process that is started.
+  let keepers: (Worker | ChildProcess)[]
+  const noteThread = (thread: Worker) => keepers.push(thread)
+  const noteProcess = (message: unknown) => keepers.push((message as { process: ChildProcess }).process)
   let runtime: CodeRuntime
   let before: number[]
 
   beforeEach(async () => {
-    threads = []
+    keepers = []
     before = running()
-    process.on('worker', note)
+    if (holder === 'thread') process.on('worker', noteThread)
+    else subscribe('child_process', noteProcess)
     runtime = await open()
   })
   afterEach(async () => {
-    process.off('worker', note)
+    process.off('worker', noteThread)
+    unsubscribe('child_process', noteProcess)
     await runtime.dispose()
   })
 
   /** The keeper is the last that a runtime starts. */
   async function killKeeper(): Promise<void> {
-    await threads.at(-1)?.terminate()
+    const keeper = keepers.at(-1)!
+    if ('terminate' in keeper) return void (await keeper.terminate())
+    const exited = once(keeper, 'exit')
+    keeper.kill('SIGKILL')
+    await exited
   }
 
   it('fails its runs clearly, the next program works, and no world is left', { timeout: 60_000 }, async () => {
@@ -61,7 +71,10 @@ describe.each(backends)('the death of the thread that holds the worlds, %s backe
       for (const outcome of await Promise.all(runs)) {
         expect(outcome).toEqual({
           logs: [],
-          error: { kind: 'worker-exit', message: expect.stringContaining('The thread that holds the programs ended') }
+          error: {
+            kind: 'worker-exit',
+            message: expect.stringContaining(`The ${holder} that holds the programs ended`)
+          }
         })
       }
       await expect(next).resolves.toEqual({ logs: [], value: 1 })
@@ -71,8 +84,8 @@ describe.each(backends)('the death of the thread that holds the worlds, %s backe
   })
 
   it('again and again: runs fail at once when no keeper is left, and disposal ends', { timeout: 60_000 }, async () => {
-    for (let started = 0; started < threads.length;) {
-      started = threads.length
+    for (let started = 0; started < keepers.length;) {
+      started = keepers.length
       await killKeeper()
     }
     await expect(runProgram(runtime, 'return 1')).resolves.toMatchObject({ error: { kind: 'worker-exit' } })

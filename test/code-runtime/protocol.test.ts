@@ -4,11 +4,14 @@ import {
   FrameReader,
   encodeFrame,
   failedReply,
+  maxFrameBytes,
   parseWorldFrame,
   startFrame,
   valueReply
 } from '../../server/code-runtime/protocol.js'
 import { jsonValue } from '../helpers/json-arbitraries.ts'
+
+const reader = (limit = maxFrameBytes) => new FrameReader(limit, String)
 
 describe('frames on a pipe', () => {
   it('come out as they went in, however they are cut', () => {
@@ -18,11 +21,11 @@ describe('frames on a pipe', () => {
         fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1 }),
         (texts, cuts) => {
           const bytes = Buffer.concat(texts.map(encodeFrame))
-          const reader = new FrameReader()
+          const pipe = reader()
           const found: string[] = []
           for (let at = 0, turn = 0; at < bytes.length; turn += 1) {
             const end = at + cuts[turn % cuts.length]!
-            found.push(...reader.push(bytes.subarray(at, end)))
+            found.push(...pipe.push(bytes.subarray(at, end)))
             at = end
           }
           expect(found).toEqual(texts)
@@ -32,18 +35,18 @@ describe('frames on a pipe', () => {
   })
 
   it('of one byte at a time are put together, and what is left over is kept', () => {
-    const reader = new FrameReader()
+    const pipe = reader()
     const bytes = Buffer.concat([encodeFrame('a'.repeat(5_000)), encodeFrame('b')])
-    const found = [...bytes].flatMap((byte) => reader.push(Buffer.from([byte])))
+    const found = [...bytes].flatMap((byte) => pipe.push(Buffer.from([byte])))
     expect(found).toEqual(['a'.repeat(5_000), 'b'])
-    expect(reader.push(Buffer.concat([encodeFrame('c'), encodeFrame('d').subarray(0, 3)]))).toEqual(['c'])
-    expect(reader.push(encodeFrame('d').subarray(3))).toEqual(['d'])
+    expect(pipe.push(Buffer.concat([encodeFrame('c'), encodeFrame('d').subarray(0, 3)]))).toEqual(['c'])
+    expect(pipe.push(encodeFrame('d').subarray(3))).toEqual(['d'])
   })
 
   it('end the world when they claim to be too large', () => {
-    expect(() => new FrameReader().push(Buffer.from([0xff, 0xff, 0xff, 0xff]))).toThrow(RangeError)
-    expect(() => new FrameReader(8).push(encodeFrame('123456'))).toThrow(RangeError)
-    expect(new FrameReader(8).push(encodeFrame('1234'))).toEqual(['1234'])
+    expect(() => reader().push(Buffer.from([0xff, 0xff, 0xff, 0xff]))).toThrow(RangeError)
+    expect(() => reader(8).push(encodeFrame('123456'))).toThrow(RangeError)
+    expect(reader(8).push(encodeFrame('1234'))).toEqual(['1234'])
   })
 })
 

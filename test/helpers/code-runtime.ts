@@ -69,6 +69,10 @@ export function descendants(): number[] {
   return pids.slice(1)
 }
 
+/** Of these, what belongs to worlds: not the process that holds them. */
+export const worldProcesses = (): number[] =>
+  descendants().filter((pid) => !commandLine(String(pid)).includes('keeper-process.js'))
+
 function names(path: string): string[] {
   try {
     return readdirSync(path)

@@ -1,12 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import { endChild } from '../../processes/end-child.ts'
+import { SilenceWatch } from '../../processes/silence-watch.ts'
 import type { FromHost, ToHost } from './messages.ts'
 import { TREE_VARIABLE } from './process-table.js'
-import { SilenceWatch } from './silence-watch.ts'
-
-/** A process in the kernel may not even heed SIGKILL; it does nothing more of its own either. */
-const END_MS = 5_000
 
 export interface HostOptions {
   /** By which a later server finds a host that hangs. */
@@ -70,12 +67,6 @@ export class HostProcess {
   /** Ends it at once; what it still runs is left alone. */
   async end(): Promise<void> {
     this.#watch.stop()
-    const { pid, exitCode, signalCode } = this.#child
-    if (pid === undefined || exitCode !== null || signalCode !== null) return
-    const exited = once(this.#child, 'exit', { signal: AbortSignal.timeout(END_MS) })
-    this.#child.ref()
-    this.#child.kill('SIGKILL')
-    await exited.catch(() => undefined)
-    this.#child.unref()
+    await endChild(this.#child)
   }
 }

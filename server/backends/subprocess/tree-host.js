@@ -1,5 +1,5 @@
 import { closeSync, rmSync } from 'node:fs'
-import { inheritableDescriptors } from './inheritable-descriptors.js'
+import { inheritableDescriptors } from '../../processes/inheritable-descriptors.js'
 import { killUntilGone } from './kill-until-gone.js'
 import { ProcessTree } from './process-tree.js'
 import { TreeWatch } from './tree-watch.js'

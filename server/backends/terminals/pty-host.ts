@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url'
-import { SilenceWatch } from '../subprocess/silence-watch.ts'
+import { SilenceWatch } from '../../processes/silence-watch.ts'
 import type { ProcessHandle, Subprocesses } from '../subprocess/subprocess.ts'
 import { FrameReader, frameOf } from './host/frames.js'
 import type { FromHost, HostCalls, HostMethod } from './messages.ts'

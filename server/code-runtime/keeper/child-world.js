@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { StringDecoder } from 'node:string_decoder'
 import { FrameReader, encodeFrame, maxFrameBytes } from '../protocol.js'
 import { childrenOf, factsOf, processesOfUser, treeOf } from './process-table.js'
+import { readFrames } from './read-frames.js'
 
 /** @import { Launch } from './messages.ts' */
 /** @import { World, WorldListener } from './world.ts' */
@@ -24,8 +25,6 @@ const mostLastFrames = 2
 const leastReportMs = 25
 const reportsAhead = 100
 const busyReport = /^\["busy",(\d+(?:\.\d+)?)\]$/
-/** With more frames than these at once a world waits for the others' turn: a pipe may hold thousands, and is read over and over. */
-const framesPerTurn = 128
 /** Where V8 begins its report of an out-of-memory crash, which names the server's files. */
 const crashReport = /\n?(<--- Last few GCs --->|#\n# Fatal |FATAL ERROR: )/
 
@@ -35,6 +34,7 @@ export class ChildWorld {
   #launch
   #user
   #maxBytes
+  #room
   #busyMs = 0
   #busyReports = 0
   #openedAt = performance.now()
@@ -47,9 +47,13 @@ export class ChildWorld {
   /** @type {Promise<void>} */
   #ended
 
-  /** @param {WorldListener} listener @param {Launch} launch @param {number | undefined} user @param {number} maxOutputBytes */
-  constructor(listener, launch, user, maxOutputBytes) {
+  /**
+   * @param {WorldListener} listener @param {Launch} launch @param {number | undefined} user @param {number} maxOutputBytes
+   * @param {() => Promise<void> | undefined} room what all that it says waits for
+   */
+  constructor(listener, launch, user, maxOutputBytes, room) {
     this.listener = listener
+    this.#room = room
     this.#launch = launch
     this.#user = user
     this.#maxBytes = Math.max(maxFrameBytes, maxOutputBytes + 4_096)
@@ -154,41 +158,8 @@ export class ChildWorld {
   /** @param {import('node:net').Socket | null | undefined} pipe @param {number} maxBytes of a frame @param {(frame: string) => void} take */
   #read(pipe, maxBytes, take) {
     if (!pipe) return
-    const reader = new FrameReader(maxBytes)
-    /** @type {string[]} */
-    let frames = []
-    let next = 0
-    /** @param {number} most */
-    const takeSome = (most) => {
-      const some = frames.slice(next, next + most)
-      next += some.length
-      for (const frame of some) take(frame)
-    }
-    const goOn = () => {
-      // What is answered at once, as calls that are refused, goes in one write.
-      pipe.cork()
-      takeSome(framesPerTurn)
-      pipe.uncork()
-      if (next === frames.length) return pipe.resume()
-      pipe.pause()
-      setImmediate(guarded, goOn)
-    }
-    /** @param {() => void} act */
-    const guarded = (act) => {
-      try {
-        act()
-      } catch {
-        this.#killAll()
-      }
-    }
-    pipe.on('data', (chunk) =>
-      guarded(() => {
-        frames = reader.push(chunk)
-        next = 0
-        goOn()
-      })
-    )
-    pipe.on('close', () => takeSome(frames.length))
+    const reader = new FrameReader(maxBytes, (body) => body.toString())
+    readFrames(pipe, reader, take, () => this.#killAll(), this.#room)
     // A world that is being ended resets its end; that it ended is told by the process.
     pipe.on('error', () => {})
   }

@@ -1,7 +1,7 @@
-import { Worker } from 'node:worker_threads'
 import type { Containment } from '../code-runtime.ts'
 import { RuntimeUnavailableError } from '../runtime-errors.ts'
-import type { FromKeeper, KeeperOptions, RunOrder, SettledRun, ToKeeper } from './messages.ts'
+import { type Holder, type Heard, openHolder } from './holder.ts'
+import type { KeeperOptions, RunOrder, SettledRun } from './messages.ts'
 
 /** What one run hears of the keeper. */
 export interface RunEvents {
@@ -10,25 +10,25 @@ export interface RunEvents {
   settled(result: SettledRun): void
 }
 
-/** Keeper threads that die at once are not started for ever. */
+/** Holders that die at once are not started for ever. */
 const maxRestarts = 5
 
 /**
- * The main loop's end of the thread that holds the worlds. Should that thread die, its runs fail, its processes end with their pipes,
- * and another one takes over.
+ * The main loop's end of whoever holds the worlds. Should that die, its runs fail, its processes end with their pipes, and another one
+ * takes over.
  */
 export class Keeper {
   readonly #options: KeeperOptions
   readonly #onStuck: (count: number) => void
   readonly #runs = new Map<number, RunEvents>()
   #lastRun = 0
-  #thread: Worker
+  #holder: Holder
   #containment: Containment = { pidNamespace: false, ownUser: false, limits: false }
   #stuck = 0
   #spares = 0
   #restarts = 0
   #isDisposed = false
-  /** Why there is no thread any more. */
+  /** Why there is no holder any more. */
   #lost: string | undefined
   #opened: { resolve(): void; reject(error: Error): void } | undefined
   #disposed: (() => void) | undefined
@@ -36,7 +36,7 @@ export class Keeper {
   private constructor(options: KeeperOptions, onStuck: (count: number) => void) {
     this.#options = options
     this.#onStuck = onStuck
-    this.#thread = this.#startThread()
+    this.#holder = this.#open()
   }
 
   /** Resolves once worlds start. Rejects with `RuntimeUnavailableError` if they do not. `onStuck` hears of each change of `stuck`. */
@@ -50,7 +50,7 @@ export class Keeper {
     } finally {
       keeper.#opened = undefined
     }
-    keeper.#thread.unref()
+    keeper.#holder.unref()
     return keeper
   }
 
@@ -72,13 +72,14 @@ export class Keeper {
     this.#lastRun += 1
     const run = this.#lastRun
     this.#runs.set(run, events)
-    this.#thread.ref()
+    this.#holder.ref()
     if (this.#lost !== undefined) queueMicrotask(() => this.#failAll(this.#lost!))
-    else this.#post({ type: 'run', run, ...order })
+    else this.#holder.post({ type: 'run', run, ...order })
     return {
-      reply: (id, value) => this.#post({ type: 'reply', run, id, value }),
-      refuse: (id, message) => this.#post({ type: 'refuse', run, id, message }),
-      abort: (reason) => this.#post({ type: 'abort', run, reason })
+      room: () => this.#holder.room(),
+      reply: (id, value) => this.#holder.post({ type: 'reply', run, id, value }),
+      refuse: (id, message) => this.#holder.post({ type: 'refuse', run, id, message }),
+      abort: (reason) => this.#holder.post({ type: 'abort', run, reason })
     }
   }
 
@@ -87,34 +88,20 @@ export class Keeper {
     if (this.#isDisposed || this.#lost !== undefined) return
     this.#isDisposed = true
     const done = new Promise<void>((resolve) => (this.#disposed = resolve))
-    this.#thread.ref()
-    this.#post({ type: 'dispose' })
+    this.#holder.ref()
+    this.#holder.post({ type: 'dispose' })
     await done
-    await this.#thread.terminate()
+    await this.#holder.end()
   }
 
-  #post(message: ToKeeper): void {
-    this.#thread.postMessage(message)
-  }
-
-  #startThread(): Worker {
-    const { budgets } = this.#options
-    const thread = new Worker(new URL('./keeper-thread.js', import.meta.url), {
-      workerData: this.#options,
-      env: {},
-      execArgv: [],
-      // Room for the logs of all runs at once; a heap that overflows ends the whole process.
-      resourceLimits: {
-        maxOldGenerationSizeMb: 1_024 + Math.ceil((budgets.maxConcurrentRuns * budgets.maxOutputBytes * 3) / 1_048_576)
-      }
+  #open(): Holder {
+    return openHolder(this.#options, {
+      message: (message) => this.#receive(message),
+      lost: (error) => this.#lose(error)
     })
-    thread.on('message', (message: FromKeeper) => this.#receive(message))
-    thread.on('error', (error) => this.#lose(error))
-    thread.on('exit', () => this.#lose(new Error('it ended')))
-    return thread
   }
 
-  #receive(message: FromKeeper): void {
+  #receive(message: Heard): void {
     switch (message.type) {
       case 'open':
         this.#containment = message.containment
@@ -144,13 +131,11 @@ export class Keeper {
   #settle(run: number, result: SettledRun): void {
     const events = this.#runs.get(run)
     this.#runs.delete(run)
-    if (this.#runs.size === 0) this.#thread.unref()
+    if (this.#runs.size === 0) this.#holder.unref()
     events?.settled(result)
   }
 
-  #lose(error: Error): void {
-    this.#thread.removeAllListeners()
-    const message = `The thread that holds the programs ended: ${error.message}`
+  #lose({ message }: Error): void {
     this.#failAll(message)
     this.#stuck = 0
     this.#spares = 0
@@ -161,8 +146,13 @@ export class Keeper {
       this.#lost = message
       return
     }
-    this.#thread = this.#startThread()
-    if (this.#runs.size === 0) this.#thread.unref()
+    try {
+      this.#holder = this.#open()
+      if (this.#runs.size === 0) this.#holder.unref()
+    } catch (error) {
+      // Not even a process can be started.
+      this.#lost = `${message}, and there is no other: ${String(error)}`
+    }
   }
 
   #failAll(message: string): void {
@@ -172,6 +162,8 @@ export class Keeper {
 
 /** A run in the keeper's hands. */
 export interface KeptRun {
+  /** Before a reply: resolves when there is room for it; undefined if there is. */
+  room(): Promise<void> | undefined
   reply(id: number, value: string): void
   refuse(id: number, message: string): void
   abort(reason: string): void

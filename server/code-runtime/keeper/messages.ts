@@ -34,11 +34,20 @@ export interface Launch {
   readonly cwd: string
 }
 
-/** The worlds of a keeper: threads of its own process, or processes started in the first way that works here. */
+/** The worlds of a keeper: threads of the server, or processes started in the first way that works here. */
 export type WorldSource = { type: 'thread' } | { type: 'process'; launches: readonly Launch[] }
 
+/** `maxSilenceMs`: how long a keeper that is a process may give no sign while it has something to do; then it is replaced. */
 export interface KeeperOptions {
   readonly source: WorldSource
+  readonly budgets: RuntimeBudgets
+  readonly maxSilenceMs?: number
+}
+
+/** What a keeper that is a process is told first. */
+export interface ProcessKeeperOptions {
+  readonly type: 'options'
+  readonly launches: readonly Launch[]
   readonly budgets: RuntimeBudgets
 }
 
@@ -55,6 +64,8 @@ export type ToKeeper =
   | { type: 'reply'; run: number; id: number; value: string }
   | { type: 'refuse'; run: number; id: number; message: string }
   | { type: 'abort'; run: number; reason: string }
+  /** Answered at once, by `pong`: see silence-watch.ts. */
+  | { type: 'ping' }
   | { type: 'dispose' }
 
 export type FromKeeper =
@@ -65,4 +76,5 @@ export type FromKeeper =
   | { type: 'settled'; run: number; result: SettledRun }
   | { type: 'stuck'; count: number }
   | { type: 'spares'; count: number }
+  | { type: 'pong' }
   | { type: 'disposed' }

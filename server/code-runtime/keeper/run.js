@@ -48,7 +48,7 @@ export class Run {
   #wallTimer = /** @type {NodeJS.Timeout | undefined} */ (undefined)
   /** @type {string[]} */
   #live = []
-  #meter = { cpuMs: 0, busyMs: 0, blockedMs: 0, window: { at: 0, cpuMs: 0, busyMs: 0 } }
+  #meter = { since: 0, cpuMs: 0, busyMs: 0, blockedMs: 0, window: { at: 0, cpuMs: 0, busyMs: 0 } }
 
   /**
    * @param {RunOrder} order @param {RuntimeBudgets} budgets @param {(message: FromKeeper) => void} post
@@ -79,7 +79,8 @@ export class Run {
     const { cpuMs = 0, busyMs = 0 } = world.usage(true)
     this.#meter.cpuMs = cpuMs
     this.#meter.busyMs = busyMs
-    this.#meter.window = { at: performance.now(), cpuMs, busyMs }
+    this.#meter.since = performance.now()
+    this.#meter.window = { at: this.#meter.since, cpuMs, busyMs }
     const { maxWallMs } = this.#budgets
     this.#wallTimer = setTimeout(
       () => this.fail('timeout', `The wall-clock limit (maxWallMs: ${maxWallMs} ms) is reached.`),
@@ -134,11 +135,11 @@ export class Run {
    */
   #charge(cpuMs, busyMs) {
     const meter = this.#meter
-    if (cpuMs === undefined) return (busyMs ?? 0) - meter.busyMs
     const { window } = meter
     const now = performance.now()
+    // A thread that is just ending may be told to have been busy for longer than it has lived.
+    if (cpuMs === undefined) return Math.min((busyMs ?? 0) - meter.busyMs, now - meter.since)
     if (now - window.at >= windowMs) {
-      // A thread that is just ending may be told to have been busy for longer than it has lived.
       const busy = Math.min((busyMs ?? 0) - window.busyMs, now - window.at)
       if (cpuMs - window.cpuMs < busy / 20) meter.blockedMs += busy
       meter.window = { at: now, cpuMs, busyMs: busyMs ?? 0 }

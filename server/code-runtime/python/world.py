@@ -20,7 +20,6 @@ sys.path.pop(0)
 
 PROGRAM = "program"
 WRAPPER = "__program__"
-LAST_PIPE = 4
 MAX_FRAMES = 10
 MAX_CAUSES = 3
 UNSHOWABLE = "(an error that cannot be shown)"
@@ -281,13 +280,7 @@ def conclude(channel, error):
         channel.fail("exception", UNSHOWABLE)
 
 
-def close_inherited():
-    """What whoever started the server had open, and no exec has closed, is no business of a program."""
-    os.closerange(LAST_PIPE + 1, max(map(int, os.listdir("/proc/self/fd"))) + 1)
-
-
 def main():
-    close_inherited()
     # Locale coercion leaves a variable even in an empty environment.
     os.environ.clear()
     limits = json.loads(sys.argv[1])

@@ -6,7 +6,14 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { openProcessRuntime } from '../../../server/code-runtime/process/process-runtime.ts'
-import { descendants, fixtureFunctions, processesNaming, runProgram, toolsBinding } from '../../helpers/code-runtime.ts'
+import {
+  descendants,
+  fixtureFunctions,
+  processesNaming,
+  runProgram,
+  toolsBinding,
+  worldProcesses
+} from '../../helpers/code-runtime.ts'
 import { until } from '../../helpers/until.ts'
 import { describeContract } from '../contract.ts'
 
@@ -49,7 +56,7 @@ describe('the process runtime', () => {
     try {
       for (let round = 0; round < 3; round += 1) {
         await until(() => runtime.load().spares === 1)
-        for (const pid of descendants()) {
+        for (const pid of worldProcesses()) {
           try {
             process.kill(pid, 'SIGKILL')
           } catch {
@@ -79,14 +86,14 @@ describe('the process runtime', () => {
   })
 
   it('leaves nothing when a process of a world is killed, and runs the next program', { timeout: 60_000 }, async () => {
-    const before = descendants()
+    const before = worldProcesses()
     const runtime = await openProcessRuntime({ spareWorlds: 0 })
     try {
       let world: number[] = []
       // The outermost process, those between, and the program's own.
       for (let which = 0; which === 0 || which < world.length; which += 1) {
         const seen = async () => {
-          world = descendants().filter((pid) => !before.includes(pid) && isThere(pid))
+          world = worldProcesses().filter((pid) => !before.includes(pid) && isThere(pid))
           process.kill(world[which]!, 'SIGKILL')
           return 1
         }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { SilenceWatch } from '../../../server/backends/subprocess/silence-watch.ts'
+import { SilenceWatch } from '../../server/processes/silence-watch.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())

@@ -1,5 +1,4 @@
-import { readdirSync } from 'node:fs'
-import { readProc } from './process-table.js'
+import { readdirSync, readFileSync } from 'node:fs'
 
 const O_CLOEXEC = 0o2000000
 
@@ -17,7 +16,11 @@ export function inheritableDescriptors() {
 
 /** @param {number} descriptor */
 function isInheritable(descriptor) {
-  const flags = /^flags:\s+([0-7]+)/m.exec(readProc(`/proc/self/fdinfo/${descriptor}`) ?? '')?.[1]
-  // The one that the list itself was read with is gone.
-  return flags !== undefined && (Number.parseInt(flags, 8) & O_CLOEXEC) === 0
+  try {
+    const [, flags = ''] = /^flags:\s+([0-7]+)/m.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, 'latin1')) ?? []
+    return flags !== '' && (Number.parseInt(flags, 8) & O_CLOEXEC) === 0
+  } catch {
+    // The one that the list itself was read with is gone.
+    return false
+  }
 }
