@@ -8,11 +8,13 @@ import { until } from '../helpers/until.ts'
 
 const mib = 1024 * 1024
 
+type Message = { type: string } & Record<string, unknown>
+
 let ours: Socket
 let theirs: Socket
 let ended: number
 const received: unknown[] = []
-let pipe: MessagePipe<unknown, unknown>
+let pipe: MessagePipe<Message, Message>
 
 beforeEach(async () => {
   const server = createServer().listen(join(temporaryDirectory(), 'pipe'))
@@ -35,11 +37,14 @@ afterEach(() => {
 
 describe('messages between the server and its keeper', () => {
   it('arrive as they were and in order, however large, and whatever is in their texts', async () => {
-    const sent = [
+    const sent: Message[] = [
       { type: 'call', argument: `["${'x'.repeat(8 * mib)}"]` },
       { type: 'reply', value: 'ü𝄞\u0000\n'.repeat(100_000), lone: '\ud800', none: undefined },
+      { type: 'call', id: 1, name: '\ud800\n"', argument: 'ü𝄞\u0000\n{}\n' },
+      { type: 'call', id: 2, name: '', argument: '' },
+      { type: 'reply', value: undefined },
       ...Array.from({ length: 5_000 }, (_, id) => ({ type: 'reply', id, value: '1' })),
-      { logs: Array.from({ length: 10_000 }, (_, n) => `line ${n}`) }
+      { type: 'settled', logs: Array.from({ length: 10_000 }, (_, n) => `line ${n}`) }
     ]
     const other = new MessagePipe(
       ours,
@@ -52,13 +57,13 @@ describe('messages between the server and its keeper', () => {
   })
 
   it('wait where the other side does not take them', async () => {
-    const posted = Array.from({ length: 40 }, (_, n) => `${n}${'x'.repeat(mib)}`)
+    const posted = Array.from({ length: 40 }, (_, n) => ({ type: 'call', argument: `${n}${'x'.repeat(mib)}` }))
     let count = 0
     const all = (async () => {
-      for (const text of posted) {
+      for (const message of posted) {
         const room = pipe.room()
         if (room !== undefined) await room
-        pipe.post(text)
+        pipe.post(message)
         count += 1
       }
     })()
@@ -81,12 +86,12 @@ describe('messages between the server and its keeper', () => {
   })
 
   it('do not wait for a side that is gone, and its end is told once', async () => {
-    while (pipe.room() === undefined) pipe.post('x'.repeat(mib))
+    while (pipe.room() === undefined) pipe.post({ type: 'reply', value: 'x'.repeat(mib) })
     const room = pipe.room()
     ours.destroy()
     await room
     expect(pipe.room()).toBeUndefined()
-    pipe.post('into the void')
+    pipe.post({ type: 'ping' })
     await until(() => ended > 0)
     expect(ended).toBe(1)
   })

@@ -1,18 +1,16 @@
-import { DefaultSerializer, deserialize } from 'node:v8'
 import { FrameReader } from '../protocol.js'
+import { decodeMessage, encodeMessage } from './message-frames.js'
 import { readFrames } from './read-frames.js'
 
 /** What one side may have unsent before it is asked to wait. */
 const maxUnsentBytes = 8 * 1024 * 1024
 /** Of one message; the results of runs, up to `maxOutputBytes` each, are the largest. */
 const maxMessageBytes = 2 ** 31
-/** Takes the place of a length until that is known. */
-const noLength = Buffer.alloc(4)
 
 /**
  * Messages between the server and the process that holds the worlds, each after its length: Node's own channel copies a large one
  * again with each piece that comes.
- * @template Sent
+ * @template {{ type: string }} Sent
  * @template Received
  */
 export class MessagePipe {
@@ -25,7 +23,7 @@ export class MessagePipe {
   constructor(socket, receive, onEnd) {
     this.#socket = socket
     /** @type {FrameReader<Received>} */
-    const reader = new FrameReader(maxMessageBytes, (bytes) => deserialize(bytes))
+    const reader = new FrameReader(maxMessageBytes, decodeMessage)
     readFrames(socket, reader, receive, () => socket.destroy())
     // That the other side is gone is told by the end.
     socket.on('error', () => {})
@@ -35,12 +33,6 @@ export class MessagePipe {
   /** @param {Sent} message */
   post(message) {
     if (!this.#socket.writable) return
-    const serializer = new DefaultSerializer()
-    serializer.writeRawBytes(noLength)
-    serializer.writeHeader()
-    serializer.writeValue(message)
-    const frame = serializer.releaseBuffer()
-    frame.writeUInt32BE(frame.length - noLength.length)
     // All that is said in one turn goes in one write.
     if (!this.#isCorked) {
       this.#isCorked = true
@@ -50,7 +42,7 @@ export class MessagePipe {
         this.#socket.uncork()
       })
     }
-    this.#socket.write(frame)
+    this.#socket.write(encodeMessage(message))
   }
 
   /** Resolves when the other side has taken enough of what was said; undefined if it has. */
