@@ -17,13 +17,14 @@ const root = resolve(import.meta.dirname, '../..')
 /** Too short to be struck out of what is stored, which only `policies` measures. */
 const token = 'bench'
 
-/** A server on a fresh data directory, the built one unless another entry is named; `settings` are configuration. */
+/** A server on a fresh data directory below `disk`, the built one unless another entry is named; `settings` are configuration. */
 export async function startToolwright(
   name: string,
   settings: Record<string, unknown> = {},
-  entry = 'dist/server/main.js'
+  entry = 'dist/server/main.js',
+  disk = tmpdir()
 ): Promise<BenchServer> {
-  const home = mkdtempSync(join(tmpdir(), 'toolwright-bench-'))
+  const home = mkdtempSync(join(disk, 'toolwright-bench-'))
   const config = join(home, 'config.json')
   const plugins = [join(root, 'bench/servers/echo-plugin.js')]
   const calls = { maxConcurrentPerScope: 256 }

@@ -1,8 +1,9 @@
 import { DefaultSerializer, deserialize } from 'node:v8'
 import { encodeFrame } from '../protocol.js'
 
-/** Messages that each call of a program takes, and their text. */
+/** Messages that each program and each of its calls take, and their text. */
 const frequent = new Map([
+  ['run', 'program'],
   ['call', 'argument'],
   ['reply', 'value']
 ])
