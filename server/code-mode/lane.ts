@@ -77,28 +77,39 @@ export class Lane {
       } else if (next !== undefined && this.#isClosed) {
         this.#queued.shift()
         next.abandon()
-      } else if (next === undefined || !(await this.#tryStart(next))) {
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve
-        })
-        this.#wake = undefined
+      } else {
+        const started = next && this.#take(next)
+        // Nothing is awaited between looking and listening: a body that ended in between would wake nobody.
+        await (started ? this.#launch(started) : this.#whenMoved())
       }
     }
     this.#isDriving = false
   }
 
-  async #tryStart(call: LaneCall): Promise<boolean> {
+  async #whenMoved(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve
+    })
+    this.#wake = undefined
+  }
+
+  /** Takes the call out of the queue, if it may start now. */
+  #take(call: LaneCall): Started | undefined {
     // An exclusive call is alone among the started ones, as it waits for those before it.
-    if (this.#started[0]?.isExclusive) return false
+    if (this.#started[0]?.isExclusive) return undefined
     const isExclusive = call.mode() === 'exclusive'
-    if (this.#running >= (isExclusive ? 1 : this.#maxParallel)) return false
+    if (this.#running >= (isExclusive ? 1 : this.#maxParallel)) return undefined
     this.#queued.shift()
     const started: Started = { call, isExclusive, isFinished: false }
     this.#started.push(started)
-    const body = await call.start()
+    return started
+  }
+
+  async #launch(started: Started): Promise<void> {
+    const body = await started.call.start()
     if (body === undefined) {
       started.isFinished = true
-      return true
+      return
     }
     this.#running += 1
     void body().then(() => {
@@ -106,6 +117,5 @@ export class Lane {
       this.#running -= 1
       this.#wake?.()
     })
-    return true
   }
 }
