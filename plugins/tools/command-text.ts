@@ -1,5 +1,6 @@
 import { joinStreams } from '../../server/backends/shell/join-streams.ts'
 import type { OutputDelta, SandboxFacts, ShellOutput, ShellRunResult } from '../../server/backends/shell/shell.ts'
+import { escalationHint } from './escalation.ts'
 
 /**
  * What a model reads of a finished command (backends.md §3.2). The exit or signal marker is always the last line (D1). `canEscalate`: a
@@ -29,8 +30,7 @@ export function renderDelta({ text, lossy, spillPaths }: OutputDelta, sandbox?: 
 /** What a refusal of the sandbox adds: the fact, and what to do about it where something can be done. */
 function sandboxMarkers(facts: SandboxFacts | undefined, canEscalate: boolean): string[] {
   if (facts?.denied !== true) return []
-  const hint = 'If it is meant, call again with sandbox_permissions and a justification; a person is asked then.'
-  return [`[sandbox: file access denied under ${facts.mode} mode]`, ...(canEscalate ? [hint] : [])]
+  return [`[sandbox: file access denied under ${facts.mode} mode]`, ...(canEscalate ? [escalationHint] : [])]
 }
 
 function renderOutput({ text, truncated, spillPath }: ShellOutput): string {

@@ -17,6 +17,10 @@ export function escalationParameters(policies: SandboxPolicies | undefined) {
   } as const
 }
 
+/** What a refusal of the sandbox adds where more can be asked for (backends.md §3.2, §6.10). */
+export const escalationHint =
+  'If it is meant, call again with sandbox_permissions and a justification; a person is asked then.'
+
 /** Undeclared arguments pass validation, so what is not offered is refused in the body (backends.md §1). */
 export function assertNoEscalation(args: object, policies: SandboxPolicies | undefined): void {
   if ((policies?.escalations ?? []).length > 0) return

@@ -29,7 +29,9 @@ describe.skipIf(!canConfine)('file tools, where commands are confined', { timeou
     const denied = (mode: string) => ({
       isError: true,
       error: {
-        message: expect.stringMatching(new RegExp(`\\n\\[sandbox: file access denied under ${mode} mode\\]$`)),
+        message: expect.stringMatching(
+          new RegExp(`\\n\\[sandbox: file access denied under ${mode} mode\\]\\n.*sandbox_permissions.*$`)
+        ),
         info: { code: 'FS_SANDBOX_DENIED' }
       }
     })
