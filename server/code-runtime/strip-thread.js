@@ -34,18 +34,29 @@ function strip(program) {
     if (code.length !== head.length + program.length + tail.length) return { type: 'broken' }
     return { type: 'code', code: code.slice(head.length, head.length + program.length) }
   } catch (error) {
-    return report(error)
+    return report(error, program)
   }
 }
 
-/** A syntax report is a plain object; whatever else is thrown leaves the instance in ruins. @param {unknown} error @returns {StripAnswer} */
-function report(error) {
+/**
+ * A syntax report is a plain object; whatever else is thrown leaves the instance in ruins.
+ * @param {unknown} error @param {string} program @returns {StripAnswer}
+ */
+function report(error, program) {
   const { code, message, startLine, startColumn } = /** @type {Record<string, unknown>} */ (error ?? {})
   if ((code !== 'InvalidSyntax' && code !== 'UnsupportedSyntax') || typeof message !== 'string')
     return { type: 'broken' }
   const line = typeof startLine === 'number' ? startLine - 1 : 0
+  const text = message.replaceAll(/\s+/g, ' ').trim()
+  if (line > program.split('\n').length) return { type: 'refused', message: `SyntaxError: ${atEnd(text)}` }
   const place = line > 0 ? ` (program:${line}:${Number(startColumn) + 1})` : ''
-  return { type: 'refused', message: `SyntaxError: ${message.replaceAll(/\s+/g, ' ').trim()}${place}` }
+  return { type: 'refused', message: `SyntaxError: ${text}${place}` }
+}
+
+/** What is missed is missed where the program ends: the brace that is met there is not the program's. @param {string} message */
+function atEnd(message) {
+  const told = message.replace(/, got '(?:\}|<eof>)'$/, '').replace(/^Unexpected token `\}`\. /, '')
+  return `${told} (at the end of the program)`
 }
 
 // The first call costs 30 to 100 ms.

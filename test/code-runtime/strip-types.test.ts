@@ -21,6 +21,17 @@ describe('the type stripper (§7)', { timeout: 60_000 }, () => {
     })
   })
 
+  it.each(['f(', 'const f = () => {', 'if (x', 'type A =', 'a\n/* b\n'])(
+    '§7.2 says of %j that it is the end, and shows nothing of what it is wrapped in',
+    async (program) => {
+      await expect(stripper.strip(program)).resolves.toEqual({
+        refusal: expect.stringMatching(
+          /^SyntaxError: (?!.*(?:program:|got|Unexpected token)).*\(at the end of the program\)$/
+        )
+      })
+    }
+  )
+
   it('§7.3 survives programs that ruin its instance, and serves those behind them', async () => {
     const answers = await Promise.all([
       stripper.strip(parentheses(20_000)),
