@@ -23,6 +23,7 @@ WRAPPER = "__program__"
 MAX_FRAMES = 10
 MAX_CAUSES = 3
 UNSHOWABLE = "(an error that cannot be shown)"
+MISSING = object()
 
 
 class Calls:
@@ -37,10 +38,13 @@ class Calls:
     def make(self, namespace, name, make_error):
         header = f"{json.dumps(namespace)},{json.dumps(name)}"
 
-        def call(argument=None, *_more):
+        # Named as the program is told of it (code-mode.md §4.4).
+        def call(args=MISSING, *_more):
             future = self.loop.create_future()
             try:
-                text = lossless_text(argument)
+                if args is MISSING:
+                    raise Lossy("not lossless JSON: $: there is none")
+                text = lossless_text(args)
             except Lossy as lossy:
                 future.set_exception(make_error(f"The argument is {lossy}"))
                 return future

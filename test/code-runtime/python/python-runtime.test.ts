@@ -91,11 +91,12 @@ return [len(at_once), len(await tools.mirror('x' * 1_000_000)), 'x' * 5_000_000]
 
   it('C025 C031 fails calls with the class of the namespace', async () => {
     const program =
-      'out = []\nfor call in (lambda: tools.fail({"why": "no"}), lambda: tools.mirror({1, 2}), lambda: tools.lossy({})):\n  try:\n    await call()\n  except ToolCallError as error:\n    out.append([error.toolName, str(error), error.message == str(error)])\nreturn out'
+      'out = []\nfor call in (lambda: tools.fail(args={"why": "no"}), lambda: tools.mirror({1, 2}), lambda: tools.mirror(), lambda: tools.lossy({})):\n  try:\n    await call()\n  except ToolCallError as error:\n    out.append([error.toolName, str(error), error.message == str(error)])\nreturn out'
     await expect(run(program)).resolves.toMatchObject({
       value: [
         ['fail', 'no', true],
         ['mirror', containing('not lossless JSON: $: set is not JSON'), true],
+        ['mirror', containing('not lossless JSON: $: there is none'), true],
         ['lossy', containing('$.at'), true]
       ]
     })
