@@ -74,9 +74,11 @@ export const backends = fp(
     else if (sandbox === undefined) fastify.decorate('shell', new BashShell(subprocesses, options))
     else if (sandbox instanceof BwrapSandbox)
       fastify.decorate('shell', new SandboxShell(subprocesses, sandbox, options))
+    const { readRoots } = config.files
     const files = new LocalFiles({
       dataDirectory,
       closedPaths,
+      ...(readRoots.length > 0 && { readRoots: await canonical(readRoots) }),
       mayWrite: (path, agent, granted) => fastify.sandboxPolicies.mayWrite(path, agent, granted as SandboxMode)
     })
     fastify.decorate('files', files)

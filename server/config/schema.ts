@@ -132,6 +132,11 @@ export const configSchema = Type.Object({
   presets: Type.Object({
     table: presetTable
   }),
+  files: Type.Object({
+    readRoots: strings(
+      'Directories that file tools, `glob` and `grep` may read besides the directory of a session; empty: all.'
+    )
+  }),
   search: Type.Object({
     globMaxResults: integer(100, 1, 'Paths that a glob shows.'),
     sampleOverCapGlobResults: Type.Boolean({

@@ -1,7 +1,8 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { type LoggedEvent, startApp } from '../../helpers/app.ts'
+import { HomeApp } from '../../helpers/home-app.ts'
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts'
 
 it('F69 C59 parallel edits of one file are both there, and seen as cards', async () => {
@@ -43,4 +44,27 @@ it('two calls of one session at the same moment lose nothing either', async () =
     if (answer.isError) expect(answer.error?.info?.code).toBe('FS_STALE_VERSION')
     expect(text.includes(`<${(at + 1) * 11}>`)).toBe(!answer.isError)
   })
+})
+
+it('S10 files.readRoots holds reading, searching and changing to the roots and the directory of the session', async () => {
+  const base = temporaryDirectory()
+  for (const name of ['own', 'shared', 'shared-evil']) {
+    mkdirSync(join(base, name))
+    writeFileSync(join(base, name, 'f'), name)
+  }
+  symlinkSync('../shared-evil/f', join(base, 'own/link'))
+  symlinkSync('shared', join(base, 'root'))
+  const app = await HomeApp.start({ 'files.readRoots': `${join(base, 'root')},${join(base, 'gone')}` })
+  await app.ask('PUT', '/sessions/s', { cwd: join(base, 'own') })
+  const codeOf = async (name: string, args: object): Promise<unknown> => {
+    const { body } = await app.ask('POST', '/invoke', { session: 's', name, arguments: args })
+    return body.error?.info?.code ?? body.isError
+  }
+  const read = (file_path: string) => codeOf('read', { file_path })
+  expect(await Promise.all(['f', '../shared/f', join(base, 'root/f')].map(read))).toEqual([false, false, false])
+  const outside = ['../shared-evil/f', 'link', join(base, 'f'), '/etc/passwd', '/dev/zero']
+  expect(new Set(await Promise.all(outside.map(read)))).toEqual(new Set(['FS_PERMISSION_DENIED']))
+  expect(await codeOf('grep', { pattern: 'e', path: '../shared-evil' })).toBe('FS_PERMISSION_DENIED')
+  expect(await codeOf('glob', { pattern: '*', path: '/etc' })).toBe('FS_PERMISSION_DENIED')
+  expect(await codeOf('write', { file_path: '../shared-evil/new', content: '' })).toBe('FS_PERMISSION_DENIED')
 })
