@@ -63,7 +63,7 @@ export function unsafeNumberPaths(text: string, groupDepth: number): PathStep[][
         numberToken.lastIndex = at
         const token = numberToken.exec(text)![0]
         at += token.length - 1
-        if (groupDone || !isUnsafe(token)) break
+        if (groupDone || !isUnsafeNumber(token)) break
         groupDone = true
         found.push(path.map((step) => (typeof step === 'number' ? step : (parseJson(step) as string))))
     }
@@ -75,7 +75,7 @@ export function unsafeNumberPaths(text: string, groupDepth: number): PathStep[][
  * A token of digits alone is unsafe beyond 2^53 − 1. One written with a point or an exponent is a double by intent, and is
  * unsafe only if it denotes an integer that reading and printing it changes (`9007199254740993.0`, not `1e23`).
  */
-function isUnsafe(token: string): boolean {
+export function isUnsafeNumber(token: string): boolean {
   const value = Number(token)
   if (Math.abs(value) <= Number.MAX_SAFE_INTEGER) return false
   if (!/[.eE]/.test(token)) return true

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { MessageGauge } from './message-gauge.ts'
 import type { MessagePace } from './message-pace.ts'
+import { NumberWatch } from './number-watch.ts'
 import { type Refusal, refusedMessage } from './refused-message.ts'
 
 export interface ResponseBounds {
@@ -8,6 +9,8 @@ export interface ResponseBounds {
   readonly pace: MessagePace
   /** The request that the response answers; absent for the stream of notices. */
   readonly answers: number | undefined
+  /** That request was a call of a tool: no number of its value may be rounded. */
+  readonly isCall: boolean
   /** The response has been read to its end, or given up. */
   readonly onEnd: () => void
 }
@@ -51,11 +54,13 @@ class BoundedBody {
   readonly #gauge: MessageGauge
   readonly #cancelled = new AbortController()
   #unread: Uint8Array = new Uint8Array(0)
+  readonly #numbers: NumberWatch | undefined
 
   constructor(body: ReadableStream<Uint8Array>, bounds: ResponseBounds & { isEventStream: boolean }) {
     this.#reader = body.getReader()
     this.#bounds = bounds
     this.#gauge = new MessageGauge({ maxBytes: bounds.maxMessageBytes, isEventStream: bounds.isEventStream })
+    this.#numbers = bounds.isCall ? new NumberWatch() : undefined
   }
 
   async pull(controller: Controller): Promise<void> {
@@ -72,7 +77,8 @@ class BoundedBody {
     const piece = this.#bounds.isEventStream ? this.#unread.subarray(0, pieceBytes) : this.#unread
     this.#unread = this.#unread.subarray(piece.length)
     const before = this.#gauge.messages
-    const refusal = this.#gauge.add(piece)
+    this.#numbers?.add(piece)
+    const refusal = this.#gauge.add(piece) ?? (this.#numbers?.hasUnsafe === true ? 'rounded' : undefined)
     if (refusal === undefined) {
       const waitMs = this.#bounds.pace.spend(this.#gauge.messages - before)
       const { signal } = this.#cancelled

@@ -19,6 +19,7 @@ const maxStreamPauseMs = 30_000
 /** The message whose sending a request of the SDK belongs to: an answer is taken up again under it, the notices under `initialized`. */
 interface Sending {
   readonly id: number | string | undefined
+  readonly isCall: boolean
   streamOpenedAt: number
 }
 
@@ -53,7 +54,7 @@ export class HttpTransport extends StreamableHTTPClientTransport implements Link
       // The SDK would send it under a signal that is aborted by then, and the server keep a session that nobody has.
       if (init.method === 'DELETE')
         return this.#fetch(url, { ...init, signal: AbortSignal.timeout(goodbyeMs) }, undefined)
-      if (init.method !== 'GET' || of === undefined) return this.#fetch(url, init, of?.id)
+      if (init.method !== 'GET' || of === undefined) return this.#fetch(url, init, of)
       return of.id === undefined ? this.#openNotices(url, init, of) : this.#openStream(url, init, of)
     }
     const headers = Object.entries(options.headers).map(([name, value]) => [name, value.reveal()])
@@ -67,8 +68,9 @@ export class HttpTransport extends StreamableHTTPClientTransport implements Link
     options?: Parameters<StreamableHTTPClientTransport['send']>[1]
   ): Promise<void> {
     const id = 'method' in message && 'id' in message ? message.id : undefined
+    const isCall = 'method' in message && message.method === 'tools/call'
     try {
-      await this.#sending.run({ id, streamOpenedAt: -Infinity }, () => super.send(message, options))
+      await this.#sending.run({ id, isCall, streamOpenedAt: -Infinity }, () => super.send(message, options))
     } finally {
       const cancelled = 'method' in message && message.method === 'notifications/cancelled'
       // Told or not, nobody waits for that answer any more.
@@ -81,19 +83,16 @@ export class HttpTransport extends StreamableHTTPClientTransport implements Link
     return this.#end
   }
 
-  async #fetch(url: string | URL, init: RequestInit, id: number | string | undefined): Promise<Response> {
+  async #fetch(url: string | URL, init: RequestInit, of: Sending | undefined): Promise<Response> {
     const { agent, maxMessageBytes, pace } = this.#options
+    const { id, isCall = false } = of ?? {}
     const answer = id === undefined ? undefined : this.#answerOf(id, init.signal ?? undefined)
     const onEnd = (): void => answer?.release()
     try {
       const signal = answer === undefined ? {} : { signal: answer.signal }
       const response = await undiciFetch(url, { ...(init as object), ...signal, dispatcher: agent })
-      return boundedResponse(response, {
-        maxMessageBytes,
-        pace,
-        answers: typeof id === 'number' ? id : undefined,
-        onEnd
-      })
+      const answers = typeof id === 'number' ? id : undefined
+      return boundedResponse(response, { maxMessageBytes, pace, answers, isCall, onEnd })
     } catch (error) {
       onEnd()
       throw error
@@ -103,7 +102,7 @@ export class HttpTransport extends StreamableHTTPClientTransport implements Link
   async #openStream(url: string | URL, init: RequestInit, of: Sending): Promise<Response> {
     await pause(of.streamOpenedAt + streamPauseMs - performance.now(), init.signal)
     of.streamOpenedAt = performance.now()
-    return this.#fetch(url, init, of.id)
+    return this.#fetch(url, init, of)
   }
 
   /**

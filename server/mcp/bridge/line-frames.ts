@@ -3,7 +3,7 @@ import { JsonTextError, parseJson } from '../../json/parse-text.js'
 
 /** What a line was: a message, or one that could not be taken, with the request that it answered where that can be told. */
 export type LineFrame =
-  | { kind: 'message'; message: JsonValue }
+  | { kind: 'message'; message: JsonValue; line: Buffer }
   | { kind: 'refused'; reason: 'too-large' | 'too-deep'; answered: number | undefined }
   | { kind: 'noise'; text: string }
 
@@ -69,7 +69,7 @@ export class LineFrames {
     const text = line.toString('utf8').trim()
     if (text === '') return
     try {
-      this.#accept({ kind: 'message', message: parseJson(text, { maxDepth }) })
+      this.#accept({ kind: 'message', message: parseJson(text, { maxDepth }), line })
     } catch (error) {
       if (error instanceof JsonTextError && error.reason === 'depth') {
         const ends = [line.subarray(0, keptEnd), line.subarray(-keptEnd)] as const

@@ -9,6 +9,7 @@ import {
 import type { JsonObject, JsonValue } from '../../json/lossless.ts'
 import { RefusedBodyError } from './bounded-response.ts'
 import { AbortError } from '../../errors.ts'
+import { ToolOutputError } from '../../tools/output-error.ts'
 import { McpBridgeError, SessionExpiredError } from './bridge-error.ts'
 import type { LinkTransport } from './link-transport.ts'
 import { exceedsDepth, type ListLimits, type RawTool, readTool } from './raw-tool.ts'
@@ -226,12 +227,14 @@ const broken = (message: string): McpBridgeError => new McpBridgeError('MCP_ERRO
 const invalidList = (message: string): McpBridgeError =>
   new McpBridgeError('MCP_INVALID_LIST', `the list of tools is not taken: ${message}`)
 
-const refused = (refusal: Refusal): McpBridgeError => {
+const refused = (refusal: Refusal): Error => {
   switch (refusal) {
     case 'ended':
       return new McpBridgeError('MCP_CONNECTION_LOST', 'the MCP server ended its answer before it was complete')
     case 'malformed':
       return broken('its answer is no message of the protocol')
+    case 'rounded':
+      return new ToolOutputError("the tool's output is invalid: an integer in it is beyond 2^53 - 1")
     case 'too-large':
     case 'too-deep':
       return new McpBridgeError('MCP_TOO_LARGE', `the answer of the MCP server is ${refusal.replace('-', ' ')}`)

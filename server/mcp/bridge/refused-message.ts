@@ -2,7 +2,13 @@ import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { isJsonObject, type JsonValue } from '../../json/lossless.ts'
 
 /** Codes of answers that we make in place of a message that is not taken. Outside of what JSON-RPC and MCP use. */
-const codes = { 'too-large': -39_001, 'too-deep': -39_002, ended: -39_003, malformed: -39_004 } as const
+const codes = {
+  'too-large': -39_001,
+  'too-deep': -39_002,
+  ended: -39_003,
+  malformed: -39_004,
+  rounded: -39_005
+} as const
 
 export type Refusal = keyof typeof codes
 

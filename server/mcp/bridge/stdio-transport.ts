@@ -1,10 +1,11 @@
-import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
+import type { JSONRPCMessage, JSONRPCNotification, JSONRPCRequest } from '@modelcontextprotocol/sdk/types.js'
 import type { ProcessHandle, Subprocesses } from '../../backends/subprocess/subprocess.ts'
 import { stringifyJson } from '../../json/serialize.ts'
 import type { JsonValue } from '../../json/lossless.ts'
 import { type LineFrame, LineFrames } from './line-frames.ts'
 import type { LinkTransport } from './link-transport.ts'
 import type { MessagePace } from './message-pace.ts'
+import { NumberWatch } from './number-watch.ts'
 import { refusedMessage, takenMessage } from './refused-message.ts'
 
 /** What a server is given to end by itself once its input is closed. */
@@ -36,6 +37,8 @@ export class StdioTransport implements LinkTransport {
   onmessage?: ((message: JSONRPCMessage) => void) | undefined
   readonly #options: StdioTransportOptions
   readonly #frames: LineFrames
+  /** Calls of tools that are not answered yet. */
+  readonly #calls = new Set<unknown>()
   #handle: ProcessHandle | undefined
   /** What was printed and not looked at yet; while the pace holds it back, nothing more is read. */
   #unread: Buffer = Buffer.alloc(0)
@@ -94,6 +97,7 @@ export class StdioTransport implements LinkTransport {
   async send(message: JSONRPCMessage): Promise<void> {
     const stdin = this.#handle?.stdin
     if (stdin === undefined || this.#isClosed) throw new Error('the server has ended')
+    if ('method' in message) this.#note(message)
     stdin.write(`${stringifyJson(message as unknown as JsonValue)}\n`)
     // One that asks and never reads would have its answers pile up here.
     if (stdin.writableLength > 2 * this.#options.maxMessageBytes) this.#fail('it does not read what it is sent')
@@ -131,6 +135,11 @@ export class StdioTransport implements LinkTransport {
     this.#finish()
   }
 
+  #note({ method, params, ...rest }: JSONRPCRequest | JSONRPCNotification): void {
+    if (method === 'tools/call' && 'id' in rest) this.#calls.add(rest.id)
+    else if (method === 'notifications/cancelled') this.#calls.delete(params?.['requestId'])
+  }
+
   #receive(frame: LineFrame): void {
     if (this.#isClosed) return
     if (frame.kind === 'noise') {
@@ -139,11 +148,20 @@ export class StdioTransport implements LinkTransport {
     }
     const refused = frame.kind === 'refused'
     if (refused && frame.answered === undefined) return this.#fail(`a message is ${frame.reason.replace('-', ' ')}`)
-    const message = refused ? refusedMessage(frame.answered!, frame.reason) : takenMessage(frame.message)
+    const message = refused ? refusedMessage(frame.answered!, frame.reason) : this.#taken(frame)
     try {
       this.onmessage?.(message)
     } catch (error) {
       this.onerror?.(error as Error)
     }
+  }
+
+  /** An answer to a call with a number that is rounded by now is none. */
+  #taken({ message, line }: Extract<LineFrame, { kind: 'message' }>): JSONRPCMessage {
+    const taken = takenMessage(message)
+    if ('method' in taken || !('id' in taken) || !this.#calls.delete(taken.id)) return taken
+    const numbers = new NumberWatch()
+    numbers.add(line)
+    return numbers.hasUnsafe ? refusedMessage(Number(taken.id), 'rounded') : taken
   }
 }

@@ -86,6 +86,12 @@ describe('S8 MCP servers that mean no good', () => {
       expect([name, error?.info?.code]).toEqual([name, code])
       expect(error.effect).toBe(name === 'task' ? 'none' : 'unknown')
     }
+    // F37: the number would be another one; the tool did its work.
+    expect((await call(app, 'rounded')).error).toMatchObject({
+      info: { code: 'INVALID_TOOL_OUTPUT' },
+      effect: 'completed'
+    })
+    expect((await call(app, 'exact')).value.structuredContent).toEqual({ a: 6.02e23 })
     for (const name of ['never', 'wrong-id']) {
       const { body } = await app.ask('POST', '/invoke', { name: `mcp__brief__${name}` })
       expect([name, body.error?.info?.code]).toEqual([name, 'MCP_TIMEOUT'])

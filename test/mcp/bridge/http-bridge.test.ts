@@ -228,6 +228,17 @@ describe('a server over streamable HTTP (backends.md §10)', () => {
       large: (id) => ({
         head: { 'content-type': 'text/event-stream' },
         body: `data: {"jsonrpc":"2.0","id":${id},"x":"${'x'.repeat(7_000_000)}"}\n\n`
+      }),
+      // F37: the number would be another one.
+      rounded: (id) => ({
+        body: `{"jsonrpc":"2.0","id":${id},"result":{"content":[],"structuredContent":{"a":9007199254740993}}}`
+      }),
+      streamed: (id) => ({
+        head: { 'content-type': 'text/event-stream' },
+        body: `data: {"jsonrpc":"2.0","id":${id},"result":{"content":[{"type":"x","a":9007199254740993}]}}\n\n`
+      }),
+      exact: (id) => ({
+        body: `{"jsonrpc":"2.0","id":${id},"result":{"_meta":{"t":9007199254740993},"content":[],"structuredContent":{"a":6.02e23}}}`
       })
     }
     const evil = await listening(async (request, response) => {
@@ -263,11 +274,14 @@ describe('a server over streamable HTTP (backends.md §10)', () => {
       busy: 'MCP_ERROR',
       auth: 'MCP_ERROR',
       deep: 'MCP_TOO_LARGE',
-      large: 'MCP_TOO_LARGE'
+      large: 'MCP_TOO_LARGE',
+      rounded: 'INVALID_TOOL_OUTPUT',
+      streamed: 'INVALID_TOOL_OUTPUT'
     }
     for (const [name, code] of Object.entries(codes)) {
       expect([name, (await call(app, `mcp__evil__${name}`)).error?.info?.code]).toEqual([name, code])
     }
+    expect((await call(app, 'mcp__evil__exact')).value.structuredContent).toEqual({ a: 6.02e23 })
     expect((await call(app, 'mcp__brief__other')).error.info.code).toBe('MCP_TIMEOUT')
     expect(reached).toBe(0)
     const { body } = await app.ask('GET', '/mcp-servers')

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { type LineFrame, LineFrames } from '../../../server/mcp/bridge/line-frames.ts'
 import { MessageGauge } from '../../../server/mcp/bridge/message-gauge.ts'
+import { NumberWatch } from '../../../server/mcp/bridge/number-watch.ts'
 import { projection } from '../../../server/mcp/bridge/projection.ts'
 import { StderrLog } from '../../../server/mcp/bridge/stderr-log.ts'
 
@@ -25,7 +26,7 @@ describe('messages by the line', () => {
       const pieces = Array.from({ length: Math.ceil(bytes.length / size) }, (_, at) =>
         bytes.subarray(at * size, (at + 1) * size)
       )
-      expect(read(100, ...pieces)).toEqual(expected)
+      expect(read(100, ...pieces)).toMatchObject(expected)
     }
   })
 
@@ -45,7 +46,7 @@ describe('messages by the line', () => {
     expect(read(1_000, `{"id":9,"result":${'['.repeat(300)}${']'.repeat(300)}}\n`)).toEqual([
       { kind: 'refused', reason: 'too-deep', answered: 9 }
     ])
-    expect(read(10, `${long}\n`, '{"a":1}\n')).toEqual([
+    expect(read(10, `${long}\n`, '{"a":1}\n')).toMatchObject([
       { kind: 'refused', reason: 'too-large', answered: undefined },
       { kind: 'message', message: { a: 1 } }
     ])
@@ -56,6 +57,35 @@ describe('messages by the line', () => {
       { kind: 'noise', text: 'Ready!' },
       { kind: 'noise', text: '{"a":' }
     ])
+  })
+})
+
+describe('the watch for numbers that would be rounded (F37)', () => {
+  const isUnsafe = (text: string, size = text.length): boolean => {
+    const watch = new NumberWatch()
+    for (let at = 0; at < text.length; at += size) watch.add(Buffer.from(text.slice(at, at + size)))
+    return watch.hasUnsafe
+  }
+  const answer = (member: string, value: string): string =>
+    `data: {"jsonrpc":"2.0","id":1,"result":{"a\\"b":"}","${member}":${value}},"x":"9007199254740993"}\n\n`
+
+  it.each([
+    ['9007199254740993', true],
+    ['9007199254740992', true],
+    ['[{"a":-9007199254740993}]', true],
+    [`[true,null,{"n":[1,2,1${'0'.repeat(500)}]}]`, true],
+    ['9007199254740991', false],
+    ['[1.5,-2,6.02e23,1.0E17,false]', false],
+    ['[{"text":"9007199254740993 \\" 9007199254740993"}]', false]
+  ])('%s: %s', (value, expected) => {
+    for (const member of ['content', 'structuredContent', 'toolResult'])
+      for (const size of [1, 7, 10_000]) expect(isUnsafe(answer(member, value), size)).toBe(expected)
+    expect(isUnsafe(answer('_meta', value))).toBe(false)
+  })
+
+  it('goes on with the next message', () => {
+    expect(isUnsafe(answer('_meta', '9007199254740993') + answer('content', '[9007199254740993]'))).toBe(true)
+    expect(isUnsafe(`id: 9007199254740993\n${answer('content', '[1]')}`)).toBe(false)
   })
 })
 
