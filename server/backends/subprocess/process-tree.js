@@ -1,8 +1,9 @@
-import { statSync } from 'node:fs'
+import { closeSync, statSync } from 'node:fs'
 import { execa } from 'execa'
 import { LiveFeed } from './live-feed.js'
 import { markedCommand } from './marked-command.js'
 import { OutputCollector } from './output-collector.js'
+import { takeOutputFifo } from './output-fifo.js'
 import { OutputPipe } from './output-pipe.js'
 import { LOOKS_UNTIL_GONE, membersOf, processRow, sendSignal } from './process-table.js'
 
@@ -33,6 +34,8 @@ export class ProcessTree {
   #collectors = {}
   /** @type {Partial<Record<StreamName, OutputPipe>>} */
   #pipes = {}
+  /** @type {Partial<Record<StreamName, import('node:stream').Readable>>} what is read for the collectors */
+  #sources = {}
   /** @type {Set<StreamName>} */
   #open = new Set()
   /** @type {import('node:child_process').ChildProcess | undefined} */
@@ -55,32 +58,49 @@ export class ProcessTree {
     if (!isDirectory(cwd)) return this.#fail(`the working directory ${JSON.stringify(cwd)} is not there`)
     const { argv, env } = marksLimits ? markedCommand({ ...this.spec, mark: marker }) : this.spec
     const [file, ...args] = argv
-    const subprocess = execa(file, args, {
-      cwd,
-      env,
-      extendEnv: false,
-      ...(typeof stdin === 'object' ? { input: stdin.data } : { stdin }),
-      stdout: typeof this.spec.stdout === 'object' ? 'pipe' : this.spec.stdout,
-      stderr: typeof this.spec.stderr === 'object' ? 'pipe' : this.spec.stderr,
-      detached: true,
-      cleanup: false,
-      buffer: false,
-      reject: false
-    })
+    const fifos = { stdout: this.#fifoFor('stdout'), stderr: this.#fifoFor('stderr') }
+    const used = [fifos.stdout, fifos.stderr].filter((fifo) => fifo !== undefined)
+    const drop = () => used.forEach(({ stream }) => stream.destroy())
+    let subprocess
+    try {
+      subprocess = execa(file, args, {
+        cwd,
+        env,
+        extendEnv: false,
+        ...(typeof stdin === 'object' ? { input: stdin.data } : { stdin }),
+        stdout: asStdio(fifos.stdout?.writer ?? this.spec.stdout),
+        stderr: asStdio(fifos.stderr?.writer ?? this.spec.stderr),
+        detached: true,
+        cleanup: false,
+        buffer: false,
+        reject: false
+      })
+    } catch (error) {
+      drop()
+      throw error
+    } finally {
+      for (const { writer } of used) closeSync(writer)
+    }
     const { pid } = subprocess
     if (pid === undefined) {
+      drop()
       void subprocess.then((result) => this.#fail(result.originalMessage ?? 'it could not be started'))
       return
     }
     this.#process = subprocess
     this.identity = { pid, marker, start: processRow(pid)?.start ?? '' }
     this.host.post({ type: 'started', id, pid, start: this.identity.start })
-    this.#attach('stdout', subprocess.stdout)
-    this.#attach('stderr', subprocess.stderr)
+    this.#attach('stdout', fifos.stdout?.stream ?? subprocess.stdout)
+    this.#attach('stderr', fifos.stderr?.stream ?? subprocess.stderr)
     // A broken pipe is told to the writer by the callback of its write.
     subprocess.stdin?.on('error', () => {})
     subprocess.once('exit', (exitCode, signal) => this.#onLeaderEnd(exitCode, signal))
     void subprocess.catch(() => {})
+  }
+
+  /** @param {StreamName} name */
+  #fifoFor(name) {
+    return typeof this.spec[name] === 'object' ? takeOutputFifo() : undefined
   }
 
   /** @param {string} reason */
@@ -107,6 +127,7 @@ export class ProcessTree {
     if (mode === 'pipe') return
     const collector = new OutputCollector(mode)
     this.#collectors[name] = collector
+    this.#sources[name] = stream
     stream.on('data', (chunk) => {
       collector.write(chunk)
       if (this.#settled) slowDown(stream)
@@ -223,7 +244,7 @@ export class ProcessTree {
     clearTimeout(this.#killTimer)
     for (const name of /** @type {const} */ (['stdout', 'stderr'])) {
       // Held by a process that is not ours: nobody would ever close it.
-      if (this.#collectors[name]) this.#process?.[name]?.destroy()
+      this.#sources[name]?.destroy()
     }
     this.#process?.stdin?.destroy()
     this.host.post({ type: 'gone', id: this.spec.id })
@@ -234,6 +255,12 @@ export class ProcessTree {
     if (this.isGone && this.#open.size === 0) this.host.post({ type: 'closed', id: this.spec.id })
   }
 }
+
+/**
+ * Its types know of no descriptor.
+ * @param {number | import('./messages.ts').HostOutput} output
+ */
+const asStdio = (output) => (/** @type {'pipe' | 'inherit'} */ (typeof output === 'object' ? 'pipe' : output))
 
 /** @param {string} path */
 function isDirectory(path) {

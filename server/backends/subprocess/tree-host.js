@@ -1,6 +1,7 @@
 import { closeSync, rmSync } from 'node:fs'
 import { inheritableDescriptors } from '../../processes/inheritable-descriptors.js'
 import { killUntilGone } from './kill-until-gone.js'
+import { makeOutputFifos } from './output-fifo.js'
 import { ProcessTree } from './process-tree.js'
 import { TreeWatch } from './tree-watch.js'
 
@@ -69,6 +70,9 @@ async function end() {
 }
 
 process.once('disconnect', () => void end())
+
+// Nobody waits for them yet.
+setImmediate(makeOutputFifos)
 
 // Meant for the server, which may take its time to end: a service's stop is told to all its processes.
 for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) process.on(signal, () => {})

@@ -69,6 +69,13 @@ describe('bash', () => {
     expect(value.exitCode).not.toBe(0)
   })
 
+  it('C03 output may be opened by its name, as scripts do', async () => {
+    const { call } = open()
+    const command = 'echo a > /dev/stdout; sh -c "echo b > /dev/stderr"; echo c | tee /dev/stderr >> /proc/self/fd/1'
+    const { value } = await call({ command })
+    expect([value.stdout.text, value.stderr.text, value.exitCode]).toEqual(['a\nc\n', 'b\nc\n', 0])
+  })
+
   it('C05 workdir rules', async () => {
     const { call, cwd } = open()
     mkdirSync(join(cwd, 'sub'))
