@@ -17,9 +17,11 @@ export function holdingsOf(pid: number): Holdings {
 }
 
 function descriptorsOf(pid: number): string[] {
-  return ofProc(() => readdirSync(`/proc/${pid}/fd`), []).flatMap((fd) =>
+  const all = ofProc(() => readdirSync(`/proc/${pid}/fd`), []).flatMap((fd) =>
     ofProc(() => [readlinkSync(`/proc/${pid}/fd/${fd}`).replace(/:?\[?\d+\]?$/, '')], [])
   )
+  // Pipes that are ready for outputs to come have both ends open, and their number changes; of one in use, or left behind, it is one end.
+  return all.filter((path) => !path.includes('/toolwright-pipes-') || all.indexOf(path) === all.lastIndexOf(path))
 }
 
 interface Process {
