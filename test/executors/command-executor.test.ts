@@ -89,6 +89,14 @@ describe('the command executor (api.md §3)', () => {
     expect(value).toEqual([cwd, '', 'c', 'cmd', 'a', 'session-a'])
   })
 
+  it('its streams can be opened by their names, as scripts do', async () => {
+    const { fixture, stderr } = await bash(
+      'sleep 0.1; args=$(cat /dev/stdin); echo told > /dev/stderr; echo "$args" > /dev/stdout'
+    )
+    expect(valueOf(await fixture.call('cmd', { text: 'here' }))).toEqual({ text: 'here' })
+    expect(stderr.join('')).toBe('told\n')
+  })
+
   it('need not read its input', async () => {
     const { fixture } = await bash('exec 0<&-; echo 1')
     expect(valueOf(await fixture.call('cmd', { text: 'x'.repeat(1_000_000) }))).toBe(1)

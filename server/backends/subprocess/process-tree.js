@@ -1,5 +1,6 @@
 import { closeSync, statSync } from 'node:fs'
 import { execa } from 'execa'
+import { openInputFile } from './input-file.js'
 import { LiveFeed } from './live-feed.js'
 import { markedCommand } from './marked-command.js'
 import { OutputCollector } from './output-collector.js'
@@ -61,13 +62,15 @@ export class ProcessTree {
     const fifos = { stdout: this.#fifoFor('stdout'), stderr: this.#fifoFor('stderr') }
     const used = [fifos.stdout, fifos.stderr].filter((fifo) => fifo !== undefined)
     const drop = () => used.forEach(({ stream }) => stream.destroy())
+    const data = typeof stdin === 'object' ? stdin.data : undefined
+    const inputFile = data === undefined ? undefined : openInputFile(data)
     let subprocess
     try {
       subprocess = execa(file, args, {
         cwd,
         env,
         extendEnv: false,
-        ...(typeof stdin === 'object' ? { input: stdin.data } : { stdin }),
+        ...(data !== undefined && inputFile === undefined ? { input: data } : { stdin: asStdio(inputFile ?? stdin) }),
         stdout: asStdio(fifos.stdout?.writer ?? this.spec.stdout),
         stderr: asStdio(fifos.stderr?.writer ?? this.spec.stderr),
         detached: true,
@@ -80,6 +83,7 @@ export class ProcessTree {
       throw error
     } finally {
       for (const { writer } of used) closeSync(writer)
+      if (inputFile !== undefined) closeSync(inputFile)
     }
     const { pid } = subprocess
     if (pid === undefined) {
@@ -100,7 +104,7 @@ export class ProcessTree {
 
   /** @param {StreamName} name */
   #fifoFor(name) {
-    return typeof this.spec[name] === 'object' ? takeOutputFifo() : undefined
+    return this.spec[name] === 'inherit' ? undefined : takeOutputFifo()
   }
 
   /** @param {string} reason */
@@ -258,9 +262,9 @@ export class ProcessTree {
 
 /**
  * Its types know of no descriptor.
- * @param {number | import('./messages.ts').HostOutput} output
+ * @param {number | HostSpec['stdin' | StreamName]} stream
  */
-const asStdio = (output) => (/** @type {'pipe' | 'inherit'} */ (typeof output === 'object' ? 'pipe' : output))
+const asStdio = (stream) => (/** @type {'pipe' | 'inherit'} */ (typeof stream === 'object' ? 'pipe' : stream))
 
 /** @param {string} path */
 function isDirectory(path) {

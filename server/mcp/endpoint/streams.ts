@@ -41,8 +41,11 @@ export class Streams {
     if (response.closed) leave()
     else response.once('close', leave)
     // A client should not have to wait for the first message to know that it is heard.
-    response.flushHeaders()
-    for (let next = await read(reader); next !== undefined; next = await read(reader)) response.write(next)
+    inOneWrite(response, () => response.flushHeaders())
+    for (let next = await read(reader); next !== undefined; next = await read(reader)) {
+      const bytes = next
+      inOneWrite(response, () => response.write(bytes))
+    }
     response.end()
   }
 
@@ -56,6 +59,13 @@ export class Streams {
       if (unsent > highWaterBytes && sent === before) response.destroy()
     }, stallTimeoutMs).unref()
   }
+}
+
+/** Head and first event, answer and end go to the socket together: by itself each cost a short call a packet. */
+function inOneWrite(response: ServerResponse, write: () => void): void {
+  response.cork()
+  write()
+  process.nextTick(() => response.uncork())
 }
 
 /** The next bytes; undefined at the end, of whatever kind. */
