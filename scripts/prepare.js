@@ -96,4 +96,4 @@ if (major < 20 || (major === 20 && minor < 19)) {
   process.exit(1)
 }
 install()
-if (!process.argv.includes('--install-only')) build()
+build()
