@@ -28,7 +28,7 @@ function running(): number[] {
   })
 }
 
-describe.each(backends)('the death of what holds the worlds, %s backend', (_name, open, spin, holder) => {
+describe.each(backends)('the death of what holds the worlds, %s backend', (name, open, spin, holder) => {
   // Node tells of each thread and each process that is started.
   let keepers: (Worker | ChildProcess)[]
   const noteThread = (thread: Worker) => keepers.push(thread)
@@ -81,6 +81,13 @@ describe.each(backends)('the death of what holds the worlds, %s backend', (_name
       await until(() => running().every((pid) => !worlds.includes(pid)))
     }
     expect(runtime.load()).toMatchObject({ running: 0, queued: 0, stuck: 0 })
+  })
+
+  it('whose disposal comes right after a program has its result: no world is left', { timeout: 60_000 }, async () => {
+    const left = await runProgram(runtime, name === 'python' ? 'return 1' : 'setInterval(() => {}, 1); return 1')
+    expect(left).toEqual({ value: 1, logs: [] })
+    await runtime.dispose()
+    expect(running()).toEqual(before)
   })
 
   it('again and again: runs fail at once when no keeper is left, and disposal ends', { timeout: 60_000 }, async () => {

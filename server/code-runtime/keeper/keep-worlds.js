@@ -1,5 +1,5 @@
 import { Run } from './run.js'
-import { Spares } from './spares.js'
+import { Spares, answerMs } from './spares.js'
 
 /** @import { RuntimeBudgets } from '../budgets.ts' */
 /** @import { Containment } from '../code-runtime.ts' */
@@ -48,13 +48,13 @@ export function keepWorlds(budgets, post, findWay) {
       order,
       budgets,
       post,
-      (world) => {
+      (world, isComplete) => {
         runs.delete(order.run)
         if (runs.size === 0) {
           clearInterval(meter)
           meter = undefined
         }
-        if (world !== undefined) end(world)
+        if (world !== undefined) endSoon(world, isComplete)
         void refill()
       },
       (reason) => {
@@ -92,8 +92,16 @@ export function keepWorlds(budgets, post, findWay) {
     }
   }
 
+  /** @param {World} world @param {boolean} isQuiet whether its program has come to its end by itself */
+  function endSoon(world, isQuiet) {
+    if (!isQuiet) return end(world)
+    ending.add(world)
+    setTimeout(end, answerMs, world)
+  }
+
   /** @param {World} world */
   function end(world) {
+    ending.delete(world)
     if (world.hasEnded) return
     ending.add(world)
     const timer = setTimeout(() => {

@@ -52,7 +52,7 @@ export class Run {
 
   /**
    * @param {RunOrder} order @param {RuntimeBudgets} budgets @param {(message: FromKeeper) => void} post
-   * @param {(world: World | undefined) => void} onEnd takes the world when the outcome is complete
+   * @param {(world: World | undefined, isComplete: boolean) => void} onEnd takes the world, and whether its program came to its end by itself
    * @param {(reason: string) => void} onLost is to start it in another world, since that one ended before the program began
    */
   constructor(order, budgets, post, onEnd, onLost) {
@@ -282,7 +282,7 @@ export class Run {
     this.#post({ type: 'settled', run: this.#order.run, result: this.#ledger.settle(outcome) })
     const world = this.#world
     if (world !== undefined) world.listener = { frame: () => {}, raw: () => {}, ended: () => {} }
-    this.#onEnd(world)
+    this.#onEnd(world, outcome.type === 'value')
   }
 }
 

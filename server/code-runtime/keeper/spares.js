@@ -1,11 +1,13 @@
+import { startFrame } from '../protocol.js'
+
 /** @import { World } from './world.ts' */
 
 /** How long a world may take to start; on a busy machine that is seconds. */
 const startMs = 20_000
 /** While a run goes on, its place among the spares is filled again only after this: starting costs a processor for some 70 ms. */
 const refillMs = 200
-/** After a run its answer is stored and sent first. */
-const answerMs = 10
+/** After a run its answer is stored and sent first: to end a world and to start one keep a processor busy for longer than that takes. */
+export const answerMs = 10
 
 /** A world that did not get as far as being ready. */
 export class WorldStartError extends Error {}
@@ -147,10 +149,17 @@ export class Spares {
   }
 }
 
+/** What a world runs before it is ready, so that all is compiled that a program takes its way through. */
+const rehearsal = startFrame(
+  [{ global: 'tools', names: ['rehearse'], errorClass: { name: 'ToolCallError', memberNameProperty: 'tool' } }],
+  'return await tools.rehearse({ of: [1] })'
+)
+
 /** Resolves when a world is ready. @param {World} world @returns {Promise<void>} */
 export function started(world) {
   return new Promise((resolve, reject) => {
     let said = ''
+    world.send(rehearsal)
     const timer = setTimeout(() => reject(new WorldStartError(`a world did not start within ${startMs} ms`)), startMs)
     world.listener = {
       frame(frame) {

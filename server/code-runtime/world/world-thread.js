@@ -25,16 +25,32 @@ lobby.once('message', (/** @type {WorldSetup} */ { way, maxOutputBytes }) => {
   const link = 'descriptor' in way ? new PipeLink(way.descriptor, receive) : new PortLink(way.port, way.taken, receive)
   const outlet = new Outlet((frame) => link.send(frame), maxOutputBytes)
   const desk = new CallDesk(outlet)
+  let isRehearsed = false
   let isStarted = false
 
   /** @param {string} frame */
   function receive(frame) {
     if (isStarted) return desk.settle(frame)
+    if (!isRehearsed) return rehearse(frame)
     isStarted = true
     // Said before the program can run: where it was not heard, another world may take the program.
     outlet.post('["started"]')
-    const end = indexInText(frame, '\n')
-    void run(sliceText(frame, end + 1), parseJson(sliceText(frame, 0, end))[1])
+    void run(frame, outlet, desk)
+  }
+
+  /**
+   * What a program takes its way through is compiled when it first runs: so another one has gone that way, with one call, before the world is
+   * ready. Nothing of it is told.
+   * @param {string} frame
+   */
+  function rehearse(frame) {
+    isRehearsed = true
+    const stage = new Outlet((said) => {
+      if (said.startsWith('["call"')) stageDesk.settle('["reply",1,true]\n1')
+      else if (said.startsWith('["done"')) outlet.post('["ready"]')
+    }, maxOutputBytes)
+    const stageDesk = new CallDesk(stage)
+    void run(frame, stage, stageDesk)
   }
 
   // All that needs no program is done while the world is a spare.
@@ -46,15 +62,18 @@ lobby.once('message', (/** @type {WorldSetup} */ { way, maxOutputBytes }) => {
   process.on('unhandledRejection', (reason) => {
     if (listenerCount('unhandledRejection') === 1) fail(reason)
   })
-  outlet.post('["ready"]')
 
   /** @param {unknown} thrown */
   function fail(thrown) {
     outlet.fail('exception', reportFailure(thrown, outlet.room))
   }
 
-  /** @param {string} program @param {BindingShape[]} shapes */
-  async function run(program, shapes) {
+  /** @param {string} frame that starts it @param {Outlet} outlet @param {CallDesk} desk */
+  async function run(frame, outlet, desk) {
+    const end = indexInText(frame, '\n')
+    const program = sliceText(frame, end + 1)
+    /** @type {BindingShape[]} */
+    const shapes = parseJson(sliceText(frame, 0, end))[1]
     const names = []
     const values = []
     for (const shape of shapes) {
@@ -80,11 +99,11 @@ lobby.once('message', (/** @type {WorldSetup} */ { way, maxOutputBytes }) => {
       fail(error)
       return
     }
-    complete(value)
+    complete(value, outlet)
   }
 
-  /** @param {unknown} value */
-  function complete(value) {
+  /** @param {unknown} value @param {Outlet} outlet */
+  function complete(value, outlet) {
     /** @type {string | undefined} */
     let text
     try {
