@@ -61,11 +61,14 @@ export class Streams {
   }
 }
 
-/** Head and first event, answer and end go to the socket together: by itself each cost a short call a packet. */
-function inOneWrite(response: ServerResponse, write: () => void): void {
-  response.cork()
+/**
+ * Head and first event, answer and end go to the socket together: by itself each cost a short call a packet. It is the socket that waits: Node 24
+ * sends the end of a corked response before its last bytes.
+ */
+function inOneWrite({ socket }: ServerResponse, write: () => void): void {
+  socket?.cork()
   write()
-  process.nextTick(() => response.uncork())
+  process.nextTick(() => socket?.uncork())
 }
 
 /** The next bytes; undefined at the end, of whatever kind. */
