@@ -54,18 +54,24 @@ export function snapshot(value: unknown): JsonValue {
     frame.next += 1
     const item = frame.source[key]
     if (isScalar(item)) {
-      setOwn(frame.target, key, item)
+      add(frame, key, item)
       continue
     }
     if (typeof item !== 'object') throw failure(frame, reasonOf(item))
     ancestors ??= new Set([value])
     if (ancestors.has(item)) throw failure(frame, 'a circular reference is not JSON')
     const child: Frame = open(item, frame)
-    setOwn(frame.target, key, child.target)
+    add(frame, key, child.target)
     ancestors.add(item)
     frame = child
   }
   return target as JsonValue
+}
+
+/** Items come in order, so that an array need not be asked for each whether it has it: with 20,000 of them that was a quarter of the time. */
+function add({ target, keys }: Frame, key: PathStep, value: unknown): void {
+  if (keys === undefined) (target as unknown as unknown[]).push(value)
+  else setOwn(target, key, value)
 }
 
 /** Whether `snapshot` would accept the value. Never throws: a getter that throws makes the value lossy (code-mode.md §9). */
