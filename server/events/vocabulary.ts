@@ -57,7 +57,7 @@ export interface Concerns {
 
 /** Live events by type; each is lossless JSON. They have no `seq` and a reconnect does not bring them back. */
 export interface LiveEvents {
-  /** A call's result is stored (api.md §5). */
+  /** A call has run, or was refused, and its result is stored (api.md §5); nothing tells of one that was never started (core.md §15.3). */
   'tools/result': Concerns & {
     callId: string
     name: string

@@ -120,12 +120,14 @@ export class CallRun implements ScheduledCall {
       retryable: pipeline.isRetryable(outcome.call, result)
     }
     const stored = this.#withNotices(storedOutcome(result, failure))
-    await this.#settle(result, stored, callSeq, (event, following) =>
+    const answer = await this.#settle(result, stored, callSeq, (event, following) =>
       this.#place.session.append([event], { writes: [this.#doneWrite(stored, 0)], following, closing: true })
     )
+    this.#tell(answer)
+    this.#live.resolve(answer)
   }
 
-  /** The durable pair of a call that never started: no hook, finalizer or observer sees it (core.md §22.5). */
+  /** The durable pair of a call that never started: no hook, finalizer or observer sees it, nor who follows `tools/result` (core.md §15.3, §22.5). */
   async skip(): Promise<void> {
     const result = abortedBeforeDispatch()
     const stored = storedOutcome(result, notStarted)
@@ -133,7 +135,7 @@ export class CallRun implements ScheduledCall {
     // What closes the step of others may use the reserve of a full disk, what opens one may not: then the opening must be there first.
     const closing = opening.isTaken
     if (closing) await opening.stored()
-    await opening.first((events, writes) => {
+    const answer = await opening.first((events, writes) => {
       const at = events.length
       return this.#settle(result, stored, { sameAppend: at }, (event, following) =>
         session.append([...events, this.#callEvent(), event], {
@@ -147,6 +149,7 @@ export class CallRun implements ScheduledCall {
         })
       )
     })
+    this.#live.resolve(answer)
   }
 
   #struck(result: ToolResult): ToolResult {
@@ -169,7 +172,7 @@ export class CallRun implements ScheduledCall {
     outcome: StoredOutcome,
     callSeq: number | { sameAppend: number },
     append: (event: NewEvent, following: () => NewEvent[]) => Promise<readonly StoredEvent[]>
-  ): Promise<void> {
+  ): Promise<CallAnswer> {
     const { session, ref } = this.#place
     this.#place.beforeResult?.()
     this.#durationMs = Math.round((performance.now() - this.#startedMs) * 1000) / 1000
@@ -202,16 +205,13 @@ export class CallRun implements ScheduledCall {
       content: result.content
     }
     if (result.meta !== undefined) answer.meta = result.meta
-    const told: LiveEvents['tools/result'] = {
-      callId,
-      name,
-      scope: session.scope.id,
-      session: session.id,
-      isError: result.isError
-    }
-    if (outcome.error !== undefined) told.error = outcome.error
+    return answer
+  }
+
+  #tell({ callId, name, scope, session, isError, error }: CallAnswer): void {
+    const told: LiveEvents['tools/result'] = { callId, name, scope, session, isError }
+    if (error !== undefined) told.error = error
     this.#engine.publish('tools/result', told)
-    this.#live.resolve(answer)
   }
 
   async #appendCall(): Promise<number> {

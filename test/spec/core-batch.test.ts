@@ -99,6 +99,9 @@ describe('the calls of a batch (core.md §22)', () => {
     const blocker = app.post('/invoke', { ...gate('blocker'), session: 'other' })
     await app.entered('blocker')
     seen.length = 0
+    app.app.liveEvents.subscribe(({ type, data }) => {
+      if (type === 'tools/result') seen.push(`live:${(data as { callId: string }).callId}`)
+    })
     const batch = app.batch(['c1', 'c2'].map((callId) => ({ name: 'watched', callId })))
     for (const id of ['c1', 'c2']) {
       await app.state(id, 'queued')
@@ -120,6 +123,7 @@ describe('the calls of a batch (core.md §22)', () => {
     await blocker
     await app.batch([{ name: 'watched', callId: 'c3' }])
     expect(seen).toContain('finalize:c3')
+    expect(seen.filter((stage) => stage.startsWith('live:'))).toEqual(['live:blocker', 'live:c3'])
   })
 
   it('observers are told before the result is stored [core-15.3.before]', async () => {
