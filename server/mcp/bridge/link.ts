@@ -47,6 +47,7 @@ export interface ServerInfo {
 const maxPages = 1_000
 const connectionClosed: number = ErrorCode.ConnectionClosed
 const requestTimeout: number = ErrorCode.RequestTimeout
+const methodNotFound: number = ErrorCode.MethodNotFound
 const maxResultDepth = 200
 const maxInfoLength = 200
 
@@ -122,7 +123,8 @@ export class Link {
         tools.set(tool.name, tool)
       }
       const { nextCursor } = result
-      if (nextCursor === undefined || nextCursor === null) return [...tools.values()]
+      // Servers whose encoder leaves nothing out say null or '' for the last page.
+      if (nextCursor === undefined || nextCursor === null || nextCursor === '') return [...tools.values()]
       if (typeof nextCursor !== 'string' || nextCursor === cursor) throw invalidList('its cursor leads nowhere')
       cursor = nextCursor
     }
@@ -142,7 +144,15 @@ export class Link {
   async #list(cursor: string | undefined): Promise<JsonObject> {
     const params = cursor === undefined ? {} : { cursor }
     const { connectTimeoutMs: timeoutMs, signal } = this.#options
-    return this.#request({ method: 'tools/list', params }, { timeoutMs, signal })
+    try {
+      return await this.#request({ method: 'tools/list', params }, { timeoutMs, signal })
+    } catch (error) {
+      // A server that declares no tools may not know the question: it has prompts or resources alone.
+      const { cause } = error as Error
+      const isUnknown = cause instanceof McpError && cause.code === methodNotFound
+      if (isUnknown && this.#client.getServerCapabilities()?.tools === undefined) return { tools: [] }
+      throw error
+    }
   }
 
   async #request(
@@ -194,7 +204,7 @@ export class Link {
           cause: error
         })
       }
-      return broken(`it answered with an error: ${this.#options.tell(error)}`)
+      return broken(`it answered with an error: ${this.#options.tell(error)}`, error)
     }
     if (this.#isClosed) return connectionLost(error)
     // What parses an answer over HTTP is the SDK's own.
@@ -222,7 +232,8 @@ const codeOf = (error: unknown): string => {
 const connectionLost = (cause: unknown): McpBridgeError =>
   new McpBridgeError('MCP_CONNECTION_LOST', 'the MCP server ended the connection before it answered', { cause })
 
-const broken = (message: string): McpBridgeError => new McpBridgeError('MCP_ERROR', `the MCP server: ${message}`)
+const broken = (message: string, cause?: unknown): McpBridgeError =>
+  new McpBridgeError('MCP_ERROR', `the MCP server: ${message}`, { cause })
 
 const invalidList = (message: string): McpBridgeError =>
   new McpBridgeError('MCP_INVALID_LIST', `the list of tools is not taken: ${message}`)

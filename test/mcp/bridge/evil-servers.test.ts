@@ -63,6 +63,17 @@ describe('S8 MCP servers that mean no good', () => {
     await until(() => processesWith(file).length === 0)
   })
 
+  it('an empty cursor ends a list, and a server that declares no tools and knows no list of them has none', async () => {
+    const file = join(temporaryDirectory(), 'state')
+    const app = await open({ page: evil('empty-cursor', file), quiet: evil('no-tools', file) })
+    const { body } = await app.ask('GET', '/mcp-servers')
+    const found = body.servers.map(({ name, state, tools }: any) => [name, state, tools.length])
+    expect(found.toSorted()).toEqual([
+      ['page', 'ready', 1],
+      ['quiet', 'ready', 0]
+    ])
+  })
+
   it('answers that cannot be taken fail their call alone, each with its own code', async () => {
     const file = join(temporaryDirectory(), 'state')
     const app = await open({
