@@ -47,7 +47,10 @@ export const visibleText = (typed: string): string =>
   typed
     .trim()
     .replaceAll('\n', '\\n')
-    .replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0)?.toString(16) ?? ''}}`)
+    .replaceAll(
+      /[\p{C}\p{Zl}\p{Zp}]|(?![\ufe0e\ufe0f])\p{Default_Ignorable_Code_Point}/gu,
+      (character) => `\\u{${character.codePointAt(0)?.toString(16) ?? ''}}`
+    )
 
 /** The beginning of a text within `maxBytes`, with a marker where some is missing. */
 export function keepHead(text: string, maxBytes: number): string {

@@ -7,18 +7,24 @@ export type Cell = string | { readonly text: string; readonly style: Style }
 type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan'
 
 /**
- * What a terminal would act on, or show as something else than it is: control characters, and those that turn the direction of writing
- * around. Whatever comes from the server may hold them, as tools print what strangers wrote.
+ * What a terminal would act on, or show as something else than it is: control characters, those that turn the direction of writing
+ * around, and those that do not show at all. Whatever comes from the server may hold them, as tools print what strangers wrote.
  */
-// eslint-disable-next-line no-control-regex
-const acting = /[\0-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
+const acting =
+  // eslint-disable-next-line no-control-regex
+  /[\0-\x1f\x7f-\x9f\u2028\u2029\ufff9-\ufffb]|(?![\ufe0e\ufe0f])\p{Default_Ignorable_Code_Point}/gu
 
 const asEscape = (char: string): string => {
   const code = char.charCodeAt(0)
   return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : asUnicodeEscape(char)
 }
 
-const asUnicodeEscape = (char: string): string => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
+/** As JSON has it: a character beyond the first plane is two units. */
+const asUnicodeEscape = (char: string): string =>
+  char
+    .split('')
+    .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+    .join('')
 
 /** A text as one line that does nothing but show: what would act is written as an escape. */
 export const inOneLine = (text: string): string => text.replace(acting, asEscape)

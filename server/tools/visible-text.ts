@@ -1,12 +1,12 @@
 import type { JsonObject, JsonValue } from '../json/lossless.ts'
 
 /**
- * Controls, and what a reader cannot see: marks that turn the direction of text, and characters without width. Tabs and line ends are
- * what they seem.
+ * Controls, and what a reader cannot see: marks that turn the direction of text, and characters without width, among them the tags that
+ * spell out a whole hidden text. Tabs and line ends are what they seem, and so are the two selectors of an emoji's look.
  */
 const unseen =
   // oxlint-disable-next-line no-control-regex -- controls are what is looked for
-  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]|\r(?!\n)/g
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u2028\u2029\ufff9-\ufffb]|\r(?!\n)|(?![\ufe0e\ufe0f])\p{Default_Ignorable_Code_Point}/gu
 
 /** Shows what is not seen as `\u{202e}`: whoever approves a call by its card must read what would run (reliability.md §1.10). */
 export const visibleText = (text: string): string =>

@@ -291,15 +291,15 @@ describe('invoke', () => {
   })
 
   it('a terminal is given no control characters of a tool, a pipe every byte', async () => {
-    const hostile = 'a\x1b]52;c;eA==\x07\x9b2J\u202eb\tc\r\nd\u2066\x7f'
+    const hostile = 'a\x1b]52;c;eA==\x07\x9b2J\u202eb\tc\r\nd\u2066\x7f\u{e0041}\u3164❤\ufe0f'
     const call = ['invoke', 'echo', JSON.stringify({ text: hostile })]
     expect((await server.toolwright(call)).stdout).toBe(`${hostile}\n`)
     expect((await server.toolwright(call, { columns: 80 })).stdout).toBe(
-      'a\\x1b]52;c;eA==\\x07\\x9b2J\\u202eb\tc\nd\\u2066\\x7f\n'
+      'a\\x1b]52;c;eA==\\x07\\x9b2J\\u202eb\tc\nd\\u2066\\x7f\\udb40\\udc41\\u3164❤\ufe0f\n'
     )
     const { stdout } = await server.toolwright([...call, '--json'], { columns: 80 })
     expect(JSON.parse(stdout).value).toBe(hostile)
-    expect(stdout).not.toMatch(/[\u202e\u2066\x7f\x9b]/)
+    expect(stdout).not.toMatch(/[\u202e\u2066\x7f\x9b\u{e0041}]/u)
   })
 })
 
@@ -336,6 +336,7 @@ describe('sessions, events and export', () => {
     const file = join(temporaryDirectory(), 's.zstd')
     expect(await server.toolwright(['export', 'story', file])).toEqual({ exitCode: 0, stdout: '', stderr: '' })
     expect(verifyExport(readFileSync(file))).toMatchObject({ session: 'story', events: 5, isTorn: false })
+    expect(statSync(file).mode & 0o777).toBe(0o600)
     writeFileSync(file, 'mine')
     expect((await server.toolwright(['export', 'story', file])).exitCode).toBe(78)
     expect(readFileSync(file, 'utf8')).toBe('mine')

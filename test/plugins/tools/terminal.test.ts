@@ -295,6 +295,7 @@ describe('texts and cards', () => {
     expect(card({ text: '' })).toMatchObject({ title: '(input)' })
     expect(card({ text: '\u0003', submit: false })).toMatchObject({ title: '\\u{3}' })
     expect(card({ text: 'a\nrm\u202e -rf\u200b /\u2028' })).toMatchObject({ title: 'a\\nrm\\u{202e} -rf\\u{200b} /' })
+    expect(card({ text: 'ls\u{e002d}\u3164❤\ufe0f' })).toMatchObject({ title: 'ls\\u{e002d}\\u{3164}❤\ufe0f' })
     expect(card({ run_in_background: true })).toMatchObject({ card: 'generic', kind: 'execute', title: 'ls' })
     expect(card({ text: 5 })).toBeUndefined()
     const kinds = (name: string, args: object) => callCard(name, args as never)
