@@ -32,7 +32,10 @@ export const exportSession = defineCommand({
         return
       }
       let isOurs = false
-      const target = createWriteStream(file, { flags: 'wx', flush: true }).once('open', () => (isOurs = true))
+      const target = createWriteStream(file, { flags: 'wx', mode: 0o600, flush: true }).once(
+        'open',
+        () => (isOurs = true)
+      )
       try {
         await pipeline(readable(chunks), target)
       } catch (error) {

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { closeSync, existsSync, openSync } from 'node:fs'
 import Database from 'better-sqlite3'
 import { LogOpenError } from './open-error.js'
 
@@ -17,6 +17,8 @@ const levels = { normal: 1, full: 2 }
  */
 export function openForWriting(file, synchronous) {
   const isNew = !existsSync(file)
+  // Its journal gets the same mode. The directory may be one that was made beforehand, for others to look into.
+  if (isNew) closeSync(openSync(file, 'wx', 0o600))
   const db = new Database(file, { timeout: 5000 })
   try {
     if (!isNew) assertOurs(db)

@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { chmodSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { describe, expect, it } from 'vitest'
@@ -38,6 +38,17 @@ describe('opening a log', () => {
     expect(await log.append({ session: 's', events: [{ type: 'note', data: 1 }] })).toMatchObject([
       { seq: 10, position: 13 }
     ])
+  })
+
+  it('is for its owner alone, also in a directory that others may look into', async () => {
+    const directory = temporaryDirectory()
+    chmodSync(directory, 0o755)
+    const log = await openTestLog({ directory })
+    await addSession(log, 's')
+    for (const file of ['toolwright.db', 'toolwright.db-wal', 'toolwright.db-shm']) {
+      expect([file, statSync(join(directory, file)).mode & 0o777]).toEqual([file, 0o600])
+    }
+    await log.close()
   })
 
   it('C14: a second opener is refused with 78, also from the same process, and gets in when the first is gone', async () => {
