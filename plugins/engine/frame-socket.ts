@@ -25,6 +25,7 @@ export class FrameSocket implements FrameConnection {
   #pendingBytes = 0
   #awaitsPong = false
   #progressAt = performance.now()
+  #beatAt = performance.now()
   #framesLeft: number
 
   constructor(
@@ -137,6 +138,13 @@ export class FrameSocket implements FrameConnection {
 
   /** While much is waiting to be sent, a ping would only queue behind it; then progress tells whether the client lives. */
   #beat(): void {
+    const sinceBeat = performance.now() - this.#beatAt
+    this.#beatAt += sinceBeat
+    if (sinceBeat > 2 * this.#limits.pingIntervalMs) {
+      // It was this process that was held up, or the machine slept: what the client did meanwhile is still to be read.
+      this.#progressAt = this.#beatAt
+      return
+    }
     if (this.isBackedUp) {
       if (performance.now() - this.#progressAt >= this.#limits.stallTimeoutMs) this.close(1013, 'stalled')
       return

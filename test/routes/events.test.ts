@@ -206,6 +206,19 @@ describe('GET /events as a WebSocket', () => {
     expect(lively.socket.readyState).toBe(lively.socket.OPEN)
   })
 
+  it('is not closed for a pong that came while the server was held up', async () => {
+    const served = await serveApp({ 'ws.pingIntervalMs': '100' })
+    const client = await EventClient.open(served, served.admin, { autoPong: false })
+    let pings = 0
+    client.socket.on('ping', () => {
+      pings += 1
+      client.socket.pong()
+      // As when it is stopped: the pong is there, the next beat is due, and timers come first.
+      if (pings === 1) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 350)
+    })
+    expect(await Promise.race([client.closed, until(() => pings >= 4)])).toBeUndefined()
+  })
+
   it('is cut off when it reads nothing for too long, without growing the memory', async () => {
     const served = await serveApp({ 'ws.pingIntervalMs': '100', 'ws.stallTimeoutMs': '300', 'drain.killMs': '300' })
     const client = await EventClient.open(served)
