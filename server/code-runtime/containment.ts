@@ -2,6 +2,7 @@ import { accessSync, constants, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Launch } from './keeper/messages.ts'
+import { systemCallFilter } from './system-call-filter.ts'
 
 /** User ids that a root server gives to worlds, one each in turn, so that no two at work share one. */
 const worldUsers = { first: 61_200, count: 4_000 }
@@ -40,9 +41,17 @@ export function launchesOf(command: string, args: readonly string[], hiddenPaths
       // What lies in a hidden directory is gone with it.
       (path) => isReachable(path, users !== undefined) && !hiddenPaths.some((other) => path.startsWith(`${other}/`))
     )
-    const contained = [bwrap, ...namespaceArgs(hidden), ...program]
-    if (limits) ways.push(launch([...limits, ...contained], true, true, users !== undefined))
-    ways.push(launch(contained, true, false, users !== undefined))
+    const contained = [...namespaceArgs(hidden), ...program]
+    const filter = systemCallFilter()?.toString('base64')
+    const namespaced = (before: readonly string[], hasLimits: boolean): void => {
+      const way = (options: readonly string[]): Launch =>
+        launch([...before, bwrap, ...options, ...contained], true, hasLimits, users !== undefined)
+      // A kernel may have no filters.
+      if (filter !== undefined) ways.push({ ...way(['--seccomp', '5']), input: filter })
+      ways.push(way([]))
+    }
+    if (limits) namespaced(limits, true)
+    namespaced([], false)
   }
   if (users !== undefined) {
     if (limits) ways.push(launch([...limits, ...program], false, true, true))

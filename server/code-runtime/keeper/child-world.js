@@ -61,9 +61,17 @@ export class ChildWorld {
       cwd: launch.cwd,
       env: {},
       detached: true,
-      stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe'],
+      stdio: [
+        'ignore',
+        'pipe',
+        'pipe',
+        'pipe',
+        'pipe',
+        ...(launch.input === undefined ? [] : [/** @type {const} */ ('pipe')])
+      ],
       ...(user === undefined ? {} : { uid: user, gid: user })
     })
+    this.#give(launch.input)
     this.#ended = new Promise((resolve) => {
       /** @param {number | null} code @param {string | null} signal @param {string} [detail] */
       const conclude = (code, signal, detail) => {
@@ -128,6 +136,16 @@ export class ChildWorld {
   /** What the world's own main thread says, if it has one that is not the program's. */
   get #relayPipe() {
     return /** @type {import('node:net').Socket | null | undefined} */ (this.#child.stdio[4])
+  }
+
+  /** @param {string | undefined} input in base64 */
+  #give(input) {
+    const pipe = /** @type {(import('node:net').Socket | null | undefined)[]} */ (
+      /** @type {readonly unknown[]} */ (this.#child.stdio)
+    )[5]
+    // Of a command that has not started nobody reads it.
+    pipe?.on('error', () => {})
+    pipe?.end(Buffer.from(input ?? '', 'base64'))
   }
 
   #listen() {

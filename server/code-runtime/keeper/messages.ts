@@ -25,13 +25,17 @@ export interface SettledRun {
   error?: { kind: FailureKind; message: string }
 }
 
-/** One way to start a world's process. With `users`, each world gets a user id of the range that no process has. */
+/**
+ * One way to start a world's process. With `users`, each world gets a user id of the range that no process has. `input` is what the
+ * command reads from descriptor 5, in base64.
+ */
 export interface Launch {
   readonly containment: Containment
   readonly command: string
   readonly args: readonly string[]
   readonly users: { readonly first: number; readonly count: number } | undefined
   readonly cwd: string
+  readonly input?: string
 }
 
 /** The worlds of a keeper: threads of the server, or processes started in the first way that works here. */

@@ -202,6 +202,23 @@ return [len(at_once), len(await tools.mirror('x' * 1_000_000)), 'x' * 5_000_000]
     ).resolves.toEqual(failed('abort', 'user-cancel'))
   })
 
+  it('has no memory that no process is charged for, and no namespace to mount some in', async () => {
+    const program = `import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+def error_of(make):
+  try:
+    return 0 if make() >= 0 else ctypes.get_errno()
+  except OSError as error:
+    return error.errno
+found = [error_of(each) for each in (lambda: os.memfd_create("m"), lambda: libc.shmget(0, 4096, 0o1600), lambda: libc.msgget(0, 0o1600))]
+if (child := os.fork()) == 0:
+  os._exit(error_of(lambda: libc.unshare(0x10000000)))
+return found + [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])]`
+    const { value } = await run(program)
+    const isKnown = ['x64', 'arm64'].includes(process.arch)
+    if (runtime.containment.pidNamespace && isKnown) expect(value).toEqual([38, 38, 38, 38])
+  })
+
   it('forged frames choose an outcome and nothing else', async () => {
     const send =
       'import os, struct, time\ndef send(text):\n  data = text.encode()\n  os.write(3, struct.pack(">I", len(data)) + data)\n'
