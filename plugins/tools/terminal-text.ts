@@ -5,6 +5,7 @@ import type {
   TerminalStatus
 } from '../../server/backends/terminals/terminals.ts'
 import { partialEnd, partialStart } from '../../server/backends/subprocess/utf8-cut.js'
+import { visibleText as withoutUnseen } from '../../server/tools/visible-text.ts'
 
 const marker = '[output truncated]'
 
@@ -44,13 +45,10 @@ export const statusText = (status: TerminalStatus): string =>
 
 /** A text that was typed, in one line: what cannot be seen, or changes what is, stands as an escape (reliability.md §1.10). */
 export const visibleText = (typed: string): string =>
-  typed
-    .trim()
-    .replaceAll('\n', '\\n')
-    .replaceAll(
-      /[\p{C}\p{Zl}\p{Zp}]|(?![\ufe0e\ufe0f])\p{Default_Ignorable_Code_Point}/gu,
-      (character) => `\\u{${character.codePointAt(0)?.toString(16) ?? ''}}`
-    )
+  withoutUnseen(typed.trim().replaceAll('\n', '\\n')).replaceAll(
+    /[\p{C}\p{Zl}\p{Zp}]/gu,
+    (character) => `\\u{${character.codePointAt(0)?.toString(16) ?? ''}}`
+  )
 
 /** The beginning of a text within `maxBytes`, with a marker where some is missing. */
 export function keepHead(text: string, maxBytes: number): string {

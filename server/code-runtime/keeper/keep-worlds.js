@@ -92,9 +92,9 @@ export function keepWorlds(budgets, post, findWay) {
     }
   }
 
-  /** @param {World} world @param {boolean} isQuiet whether its program has come to its end by itself */
-  function endSoon(world, isQuiet) {
-    if (!isQuiet) return end(world)
+  /** @param {World} world @param {boolean} isComplete whether its program has come to its end by itself */
+  function endSoon(world, isComplete) {
+    if (!isComplete) return end(world)
     ending.add(world)
     setTimeout(end, answerMs, world)
   }
